@@ -165,7 +165,7 @@ def client(number: int, gib: int | None) -> Client:
 
 def together(*members: Client) -> Part:
     """These are a gang."""
-    return Part(Gang(1), members)
+    return Part(Gang(1), is_wide=False, members=members)
 
 
 def test_all_of_a_gang_count_for_who_passes_it() -> None:

@@ -30,8 +30,8 @@ def renew(gang: Gang, clients: Mapping[int, Member]) -> None:
         if client.number not in gang.together:
             set_part(client, device, None)
     for device, present in places:
-        parts = (client.part for client in present if client.part is not None and client.part.gang is gang)
-        part = next(parts, None) or Part(gang)
+        parts = [client.part for client in present if client.part is not None and client.part.gang is gang]
+        part = next((each for each in parts if each.is_wide is gang.wide), None) or Part(gang, gang.wide)
         part.members = tuple(present)
         for client in present:
             set_part(client, device, part)

@@ -97,7 +97,9 @@ class Blocking:
             self._stall_bytes = 0
             return self._set(None, [])
         coming, changes = first.coming, self._holders.longest.changes
-        lacking = self._holders.lacking_bytes(coming) + self._holders.squeeze_bytes(first)
+        lacking = self._holders.lacking_bytes(coming)
+        if self._holders.squeezed is not None:
+            lacking += self._holders.squeeze_bytes(first)
         found_for = (first, first.needed_bytes is not None, lacking, self._holders.rule, changes, self.gang)
         if found_for == self._found_for:
             return ()

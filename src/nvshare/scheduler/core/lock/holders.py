@@ -24,7 +24,7 @@ class Group:
         self.paging_bytes = 0
         """Of the movable memory, that of clients that do not swap."""
         self.unknown = 0
-        """How many of them do not report their footprint."""
+        """Of how many of them nobody knows what they need beside others, or they have to be alone."""
         self.odd = 0
         """How many of them have a turn that is no whole quantum."""
         self.parts: dict[Part, int] = {}
@@ -70,38 +70,30 @@ class Group:
         """Counts (1), or no more (-1), what the sums are of, of a client of the group: before and after a change."""
         self.changes += 1
         self.odd += sign * client.stay.is_odd
-        if client.part is not None:
-            members = self.parts.pop(client.part, 0) + sign
-            if members:
-                self.parts[client.part] = members
-        memory = client.memory
-        if memory.is_known:
-            self.movable_bytes += sign * memory.movable_bytes
-            if not memory.swaps:
-                self.paging_bytes += sign * memory.movable_bytes
-        else:
+        memory, part = client.memory, client.part
+        self.movable_bytes += sign * memory.movable_bytes
+        if not memory.swaps:
+            self.paging_bytes += sign * memory.movable_bytes
+        if not memory.is_known or (part is not None and part.is_wide):
             self.unknown += sign
+        if part is not None:
+            members = self.parts.pop(part, 0) + sign
+            if members:
+                self.parts[part] = members
 
     @property
     def is_wide(self) -> bool:
         """Whether one of them has to be alone on the device, with its gang."""
-        return bool(self.parts) and any(part.is_wide for part in self.parts)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known what each of them needs beside others, and none has to be alone."""
-        return not self.unknown and not self.is_wide
+        return any(part.is_wide for part in self.parts)
 
 
 def count_units(groups: Iterable[Group], units: Sequence[Unit] = ()) -> int:
     """How many units the clients of these groups are, and these."""
     parts = {unit.part for unit in units if unit.part is not None}
-    count = len(units) if not parts else sum(unit.part is None for unit in units)
+    count = sum(unit.part is None for unit in units)
     for group in groups:
-        count += group.count
-        if group.parts:
-            parts.update(group.parts)
-            count -= sum(group.parts.values())
+        parts.update(group.parts)
+        count += group.count - sum(group.parts.values())
     return count + len(parts)
 
 
@@ -178,37 +170,46 @@ class Holders:
 
     def outgrown(self, slack_bytes: int) -> bool:
         """Whether those who stay may not hold together for sure, by more than the slack."""
-        staying = self.longest, self.others
-        if self.rule is Policy.OFF or self.longest.count + self.others.count <= 1 or count_units(staying) <= 1:
+        longest, others = self.longest, self.others
+        if longest.count + others.count <= 1 or self.rule is Policy.OFF:
             return False
-        if self.rule is Policy.EXCLUSIVE or not (self.longest.is_known and self.others.is_known):
-            return True
-        movable = self.longest.movable_bytes + self.others.movable_bytes
-        if self.squeezed is not None and self.squeezed[0].holds:
-            # Its threads wait for memory that it was promised.
-            return movable + max(0, self.squeezed[1]) > self._ledger.left_bytes
-        # Assumed memory counts as not there.
-        return movable > 0 and self._ledger.left_bytes + self._ledger.assumed_bytes - movable < -slack_bytes
+        if self.rule is Policy.AUTO and not (longest.unknown or others.unknown):
+            movable, left_bytes = longest.movable_bytes + others.movable_bytes, self._ledger.left_bytes
+            if self.squeezed is not None and self.squeezed[0].holds:
+                # Its threads wait for memory that it was promised.
+                fit = movable + max(0, self.squeezed[1]) <= left_bytes
+            else:
+                # Assumed memory counts as not there.
+                fit = not movable or left_bytes + self._ledger.assumed_bytes - movable >= -slack_bytes
+            if fit:
+                return False
+        return count_units((longest, others)) > 1
 
-    def fits(self, groups: Sequence[Group], *units: Unit) -> bool:
+    def fits(self, groups: Iterable[Group], *units: Unit) -> bool:
         """Whether these holders and these units may hold together."""
-        if self.rule is Policy.OFF or (self.rule is Policy.AUTO and self._has_room(groups, units)):
+        if self.rule is Policy.OFF:
             return True
-        return count_units(groups, units) <= 1
-
-    def _has_room(self, groups: Iterable[Group], units: Iterable[Unit]) -> bool:
-        """Whether there is memory for all of these at once."""
-        movable = 0
+        count, unknown, movable, parts = len(units), 0, 0, False
         for group in groups:
-            if not group.is_known:
-                return False
+            count += group.count
+            unknown += group.unknown
             movable += group.movable_bytes
+            if group.parts:
+                parts = True
+        if count <= 1:
+            return True
+        if self.rule is Policy.AUTO and not unknown:
+            for unit in units:
+                needed = unit.needed_bytes
+                if needed is None:
+                    break
+                movable += needed if self.squeezed is None else needed + self.squeeze_bytes(unit)
+            else:
+                if movable <= self._ledger.left_bytes:
+                    return True
         for unit in units:
-            needed = unit.needed_bytes
-            if needed is None:
-                return False
-            movable += needed + (self.squeeze_bytes(unit) if self.squeezed is not None else 0)
-        return movable <= self._ledger.left_bytes
+            parts = parts or unit.part is not None
+        return parts and count_units(groups, units) <= 1
 
     def fits_beside_stuck(self, unit: Unit) -> bool:
         """Whether a unit that waits could come in if the unresponsive ones never leave.
@@ -219,7 +220,7 @@ class Holders:
         if not stuck.count or self.rule is Policy.OFF or count_units((stuck,), (unit,)) <= 1:
             return True
         needed = unit.needed_bytes
-        if self.rule is Policy.EXCLUSIVE or not stuck.is_known or needed is None:
+        if self.rule is Policy.EXCLUSIVE or stuck.unknown or needed is None:
             return False
         left_bytes = self._ledger.left_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
         return stuck.movable_bytes + needed <= left_bytes
@@ -285,9 +286,9 @@ class Holders:
         return self.longest.odd + self.others.odd + self.leaving.odd + self.unresponsive.odd
 
     @property
-    def are_known(self) -> bool:
-        """Whether it is known what each of them needs beside others, and none has to be alone."""
-        return all(group.is_known for group in self.groups)
+    def unknown(self) -> int:
+        """Of how many of them nobody knows what they need beside others, or they have to be alone."""
+        return sum(group.unknown for group in self.groups)
 
     @property
     def paging_bytes(self) -> int:

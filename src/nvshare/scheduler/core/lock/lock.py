@@ -301,15 +301,15 @@ class Lock:
 
     def may_come(self, unit: Unit) -> bool:
         """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
-        swaps, never_fits = self._residency.clients, self._residency.never_fits
-        never = swaps and any(never_fits(client) for client in unit.coming)
-        return not never and self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit)
+        for client in unit.coming if self._residency.clients else ():
+            if self._residency.never_fits(client):
+                return False
+        return self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit)
 
     def _able(self) -> Iterator[Unit]:
-        """Those in line that may come, in their order."""
+        """Those in line that neither unresponsive holders alone keep out nor a compute limit."""
         able = self.turns.in_turn()
-        all_may = not (self.turns.service.limited or self.holders.unresponsive.count or self._residency.clients)
-        return able if all_may else filter(self.may_come, able)
+        return filter(self.may_come, able) if self.turns.service.limited or self.holders.unresponsive.count else able
 
     def _is_ready(self, unit: Unit, now: float) -> bool:
         """Whether a unit that fits may have the lock now as far as its memory goes."""
@@ -331,7 +331,7 @@ class Lock:
         left_for_two = self._ledger.left_bytes - self.holders.unresponsive.movable_bytes
         left = left_for_two - self.holders.longest.movable_bytes - self.holders.others.movable_bytes
         left_now = left - self.holders.leaving.movable_bytes
-        if left_now < 0 or not self.holders.are_known:
+        if left_now < 0 or self.holders.unknown:
             return
         left_then = left - (first.needed_bytes or 0) - self.holders.squeeze_bytes(first)
         for client in self.blocking.clients.values():
@@ -345,7 +345,7 @@ class Lock:
         """Grants to waiters behind a gang that can't come in everywhere yet, until one of them does not fit."""
         if first.gang is None or first.gang.phase is not Phase.NEXT:
             return
-        for unit in list(self._able()):
+        for unit in list(filter(self.may_come, self.turns.in_turn())):
             if unit is not first:
                 if not self.may_grant(unit, now):
                     return

@@ -109,7 +109,8 @@ class Turns:
         self.service.pass_time(now)
         self.service.leave(client)
         self._count(self._class_of.pop(client.number), -1)
-        self.line_up(client.unit, waits=False)
+        if client.unit in self._rank_of:
+            self._step_out(client.unit)
 
     def renew(self, client: Client, now: float) -> None:
         """A client's container has other clients, or other terms."""
@@ -145,7 +146,7 @@ class Turns:
     def grant(self, unit: Unit, clients: Sequence[Client]) -> None:
         """A unit in line came in: these hold now. Where it has a burst or a slice, the first of them has that."""
         rank, seconds, borrowed = self._rank_of[unit], None, self._gangs_before(unit) if self.parts else ()
-        first, *others = clients
+        first = clients[0]
         account = self.service.look(first.container)
         if rank == DUE:
             seconds = self.service.slice(first, SLICE_SECONDS)
@@ -154,7 +155,7 @@ class Turns:
             # Else it took no turn from anybody.
             seconds = max(LEAST_BURST, account.saved_seconds)
         first.stay.begin(borrowed, seconds, is_slice=rank == DUE)
-        for client in others:
+        for client in clients[1:]:
             self.service.look(client.container)
             client.stay.begin(borrowed)
         self._step_out(unit)
@@ -204,8 +205,11 @@ class Turns:
 
     def may_come(self, unit: Unit) -> bool:
         """Whether compute limits let a unit hold now; they do if one of its gang can't stop before."""
-        ready_at, now = self.service.ready_at, self.service.now
-        return not self.service.limited or all(each.helps or ready_at(each.container) <= now for each in unit.coming)
+        service = self.service
+        for client in unit.coming if service.limited else ():
+            if not client.helps and service.ready_at(client.container) > service.now:
+                return False
+        return True
 
     def is_plain(self, first: Unit) -> bool:
         """Whether every holder's turn for this first waiter is one quantum, as long as any other."""

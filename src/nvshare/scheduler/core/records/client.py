@@ -123,7 +123,7 @@ class Client:
     @property
     def is_wide(self) -> bool:
         """Whether it holds and waits as one with others on other devices."""
-        return self.part is not None and self.part.gang.wide
+        return self.part is not None and self.part.is_wide
 
     @property
     def priority(self) -> Priority:
@@ -134,7 +134,8 @@ class Client:
     def needed_bytes(self) -> int | None:
         """What it needs beside all others; None: it has to be alone, or nobody knows how much."""
         memory = self.memory
-        return memory.movable_bytes if memory.is_known and not self.is_wide else None
+        alone = not memory.is_known or (self.part is not None and self.part.is_wide)
+        return None if alone else memory.movable_bytes
 
     def snapshot(
         self, now: float, line: Line | None = None, wait: GangWait | None = None, kept_bytes: int = 0
@@ -167,6 +168,9 @@ class Part:
     """The members of a gang that hold and wait as one, as far as they are on one device. Only ``Gangs`` changes it."""
 
     gang: Gang
+    is_wide: bool
+    """Others of the gang are on other devices, so it has to be alone on each. Another part takes its place if that
+    changes."""
     members: tuple[Client, ...] = ()
 
     @property
@@ -178,11 +182,6 @@ class Part:
     def coming(self) -> tuple[Client, ...]:
         """Those of the unit that come in when it is its turn."""
         return tuple(client for client in self.members if client.state is ClientState.WAITING)
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether others of the gang are on other devices, so that it has to be alone on each."""
-        return self.gang.wide
 
     @property
     def priority(self) -> Priority:
