@@ -298,14 +298,14 @@ class Gangs:
         """Grants to the gangs on several devices that can come in, in their order, after those before them."""
         gangs.sort(key=lambda gang: (-gang.priority, next(iter(self._coming(gang))).ticket))
         for gang in gangs:
-            gang.phase = Phase.UNDECIDED
-            gang.kept_out = not all(device.lock.may_come(unit) for unit, device in self._coming(gang).items())
+            may_come = all(device.lock.may_come(unit) for unit, device in self._coming(gang).items())
+            gang.phase = Phase.UNDECIDED if may_come else Phase.KEPT_OUT
         for gang in gangs:
             units = self._coming(gang)
             for device in units.values():
                 device.lock.admit(now, new_grant, actions)
             if not all(device.lock.is_next(unit) for unit, device in units.items()):
-                gang.phase = Phase.PASSED_OVER
+                gang.phase = Phase.PASSED_OVER if gang.phase is Phase.UNDECIDED else gang.phase
                 continue
             gang.due_at = max(device.lock.free_at(unit) for unit, device in units.items())
             gang.phase = Phase.NEXT if now < gang.due_at else Phase.DUE

@@ -31,7 +31,7 @@ from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER, Service
 from nvshare.scheduler.core.records.client import Client, Part, Unit
 from nvshare.scheduler.core.records.containers import Container
-from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.gang import Gang, Phase
 from nvshare.scheduler.core.records.stay import KEPT_SECONDS
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
 from nvshare.scheduler.core.terms import Priority
@@ -252,19 +252,18 @@ class Turns:
         for each in self:
             if each is unit:
                 break
-            if each.gang is not None and each.gang.wide:
+            if each.gang is not None and each.is_wide:
                 found.append(each.gang)
         return tuple(found)
 
     def _promote(self, may_come: Callable[[Unit], bool]) -> None:
         """Puts the first of the lower classes before all others when they are owed a slice."""
         first: dict[Priority, Unit] = {}
-        wide = [part.gang for part in self.parts if part.is_wide]
-        least = max((gang.priority for gang in wide if not gang.kept_out), default=Priority.LOW)
+        wide = [part for part in self.parts if part.is_wide and part.gang.phase is not Phase.KEPT_OUT]
+        least = max((part.priority for part in wide), default=Priority.LOW)
 
         def may_have_slice(unit: Unit) -> bool:
-            gang = unit.gang
-            return (gang is None or not (gang.kept_out or (gang.wide and gang.priority < least))) and may_come(unit)
+            return (not unit.is_wide or (unit in wide and unit.priority >= least)) and may_come(unit)
 
         for rank in self._ranks:
             unit = next(filter(may_have_slice, rank), None)

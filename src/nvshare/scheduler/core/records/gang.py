@@ -21,6 +21,8 @@ class Phase(Enum):
     """Nobody behind it may come in before it is known."""
     PASSED_OVER = auto()
     """It is not the first everywhere: where it is, others come in on time that they borrow from it."""
+    KEPT_OUT = auto()
+    """On one of its devices something but others' turns keeps it out: it is passed over, and has no slice."""
     NEXT = auto()
     """It is the first on all its devices, and comes in at ``due_at``."""
     DUE = auto()
@@ -64,8 +66,6 @@ class Gang:
     idle_seconds: float = 0.0
     """How old what a member said of its idleness may be."""
     phase: Phase = Phase.PASSED_OVER
-    kept_out: bool = False
-    """It is in line, and on one of its devices something but others' turns keeps it out."""
     due_at: float = float("inf")
     """When those who hold have had their time on all its devices. Counts while it is NEXT or DUE."""
 
@@ -77,7 +77,7 @@ class Gang:
     @property
     def is_passed_over(self) -> bool:
         """Whether others come in before it though it waits."""
-        return self.wide and self.phase is Phase.PASSED_OVER
+        return self.wide and self.phase in (Phase.PASSED_OVER, Phase.KEPT_OUT)
 
     def snapshot(self) -> GangSnapshot:
         """What can be seen of it."""
