@@ -5,7 +5,6 @@
  * a program that is preloaded and never uses a GPU has no thread, no file and no handler of ours.
  */
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "client/client.h"
 #include "gate/capture.h"

@@ -139,10 +139,15 @@ void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_l
 	}
 }
 
+static void set_opens(struct nvs_memory_frames *memory, bool opens)
+{
+	memory->opens = opens;
+	atomic_store(&memory->device->gate.lacks_memory, opens);
+}
+
 bool nvs_memory_may_open(struct nvs_memory_frames *memory)
 {
-	memory->opens = memory->swaps && !nvs_room_hold(memory->device);
-	atomic_store(&memory->device->gate.lacks_memory, memory->opens);
+	set_opens(memory, memory->swaps && !nvs_room_hold(memory->device));
 	/* There may have been no thread for it before. */
 	if (memory->opens) {
 		nvs_mover_start(memory->device);
@@ -155,18 +160,13 @@ bool nvs_memory_opens_now(struct nvs_memory_frames *memory)
 {
 	if (!memory->opens || !nvs_room_ready(memory->device))
 		return false;
-	memory->opens = false;
-	atomic_store(&memory->device->gate.lacks_memory, false);
+	set_opens(memory, false);
 	return true;
 }
 
-bool nvs_memory_give_up(struct nvs_memory_frames *memory)
+void nvs_memory_give_up(struct nvs_memory_frames *memory)
 {
-	bool opens = memory->opens;
-
-	memory->opens = false;
-	atomic_store(&memory->device->gate.lacks_memory, false);
-	return opens;
+	set_opens(memory, false);
 }
 
 void nvs_memory_lose(struct nvs_memory_frames *memory)

@@ -47,8 +47,8 @@ void nvs_memory_say_why(const struct nvs_device *device, const char *reason);
 bool nvs_memory_may_open(struct nvs_memory_frames *memory);
 /* What the gate waited for is there. */
 bool nvs_memory_opens_now(struct nvs_memory_frames *memory);
-/* The gate does not wait any more: the lock is to be given back. False: it did not. */
-bool nvs_memory_give_up(struct nvs_memory_frames *memory);
+/* The gate does not wait any more: the lock is to be given back. */
+void nvs_memory_give_up(struct nvs_memory_frames *memory);
 /* The device is lost, and nothing runs there: what can be freed of its memory is. */
 void nvs_memory_lose(struct nvs_memory_frames *memory);
 /* The lock is given back. */

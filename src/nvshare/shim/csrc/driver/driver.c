@@ -117,7 +117,7 @@ bool nvs_driver_redirect(void)
 {
 	struct nvs_object driver;
 	NVS_KEEP_ERRNO;
-	int memory;
+	int memory NVS_ENDS(nvs_redirect_end) = -1;
 
 	nvs_driver_load();
 	if (!__atomic_load_n(&loaded, __ATOMIC_ACQUIRE) || atomic_exchange(&redirected, true))
@@ -125,8 +125,6 @@ bool nvs_driver_redirect(void)
 	memory = nvs_redirect_begin();
 	if (memory < 0 || !nvs_object_find("libcuda.so", &driver) || !redirect(memory, &driver))
 		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
-	if (memory >= 0)
-		nvs_redirect_end(memory);
 	return true;
 }
 

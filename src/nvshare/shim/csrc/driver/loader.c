@@ -115,8 +115,8 @@ static bool redirect_loader(void)
 {
 	static const char *const libraries[] = { "libc.so.", "libdl.so." };
 	bool done = true;
+	int memory NVS_ENDS(nvs_redirect_end) = -1;
 	struct nvs_object library;
-	int memory;
 
 	/* Before they can't be found by name any more. */
 	for (size_t i = 0; i < FUNCTIONS; i++)
@@ -125,8 +125,6 @@ static bool redirect_loader(void)
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
 		if (nvs_object_find(libraries[i], &library))
 			done &= redirect_from(memory, &library);
-	if (memory >= 0)
-		nvs_redirect_end(memory);
 	return done;
 }
 

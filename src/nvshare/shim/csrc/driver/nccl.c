@@ -17,7 +17,6 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "driver/driver.h"
@@ -266,19 +265,18 @@ void nvs_nccl_redirect(void)
 {
 	struct found found = { 0 };
 	NVS_KEEP_ERRNO;
-	int memory;
+	int memory NVS_ENDS(nvs_redirect_end) = -1;
 	bool done = true;
 
 	nvs_objects_visit(collect, &found);
-	memory = found.count ? nvs_redirect_begin() : -1;
+	if (found.count)
+		memory = nvs_redirect_begin();
 	for (int i = 0; i < found.count; i++) {
 		int number = set_of(&found.objects[i]);
 
 		if (number >= 0 && !atomic_load(&sets[number].redirected))
 			done &= memory >= 0 && redirect(memory, number, &found.objects[i]);
 	}
-	if (memory >= 0)
-		nvs_redirect_end(memory);
 	if (!done)
 		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
 }

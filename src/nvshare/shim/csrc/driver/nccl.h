@@ -10,8 +10,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 /* What is passed by value: its size and alignment are those of ncclUniqueId. */
 struct nvs_nccl_id {
 	char bytes[128];

@@ -74,20 +74,16 @@ static void *hook_of(const void *noted)
 /* Where the memory resists, what is looked up by dlsym still leads to the hooks. */
 static void redirect(void)
 {
-	int memory = nvs_redirect_begin();
+	int memory NVS_ENDS(nvs_redirect_end) = nvs_redirect_begin();
 	struct nvs_object nvml;
 
-	if (memory < 0)
+	if (memory < 0 || !nvs_object_find(SONAME, &nvml))
 		return;
-	if (nvs_object_find(SONAME, &nvml)) {
-		for (int at = 0; at < NVS_NVML_FUNCTIONS; at++)
-			if (functions[at].hook && atomic_load(&addresses[at]))
-				nvs_redirect_symbol(memory, &nvml, functions[at].name,
-						    functions[at].hook);
-		/* Last: an object that is being loaded meanwhile finds the symbol table so. */
-		nvs_redirect_notes(memory, &nvml, hook_of);
-	}
-	nvs_redirect_end(memory);
+	for (int at = 0; at < NVS_NVML_FUNCTIONS; at++)
+		if (functions[at].hook && atomic_load(&addresses[at]))
+			nvs_redirect_symbol(memory, &nvml, functions[at].name, functions[at].hook);
+	/* Last: an object that is being loaded meanwhile finds the symbol table so. */
+	nvs_redirect_notes(memory, &nvml, hook_of);
 }
 
 void nvs_nvml_look(void)

@@ -33,9 +33,10 @@ int nvs_redirect_begin(void)
 	return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 }
 
-void nvs_redirect_end(int memory)
+void nvs_redirect_end(const int *memory)
 {
-	close(memory);
+	if (*memory >= 0)
+		close(*memory);
 }
 
 static bool write_word(int memory, const void *place, uintptr_t word)

@@ -11,6 +11,8 @@ struct nvs_object;
 
 /* A file through which the process's memory is written; -1: the system allows none. */
 int nvs_redirect_begin(void);
+/* Closes it, if there is one. */
+void nvs_redirect_end(const int *memory);
 /* Whoever looks for the function `name` in the object finds `to`. False: the memory resisted. */
 bool nvs_redirect_symbol(int memory, const struct nvs_object *object, const char *name,
 			 const void *to);
@@ -20,4 +22,3 @@ bool nvs_redirect_symbol(int memory, const struct nvs_object *object, const char
  */
 bool nvs_redirect_notes(int memory, const struct nvs_object *but,
 			void *(*instead)(const void *noted));
-void nvs_redirect_end(int memory);

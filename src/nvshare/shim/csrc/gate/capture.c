@@ -4,8 +4,8 @@
  * any thread synchronizes, so a drain has to know of every capture, and to wait for its end; and a
  * capture that ends without our knowing it would make every later drain wait for ever.
  *
- * `lock` protects the list and the counts beside it; `changed` is signalled when they change.
- * `ending` is held for reading by calls that pass a closed gate because they are captured, and for
+ * `lock` protects the list and the counts beside it, and is signalled when they change. `ending` is
+ * held for reading by calls that pass a closed gate because they are captured, and for
  * writing around what ends a capture, so that none of them is submitted after all. Neither is held
  * while the dynamic loader is called, and no thread is cancelled while it holds `ending`.
  */
@@ -36,7 +36,6 @@ _Atomic int nvs_captures;
 _Atomic bool nvs_capture_ever;
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_CAPTURES);
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t ending = PTHREAD_RWLOCK_INITIALIZER;
 static struct nvs_capture *captures;
 static int forbidden;	   /* synchronizations that go on */
@@ -105,7 +104,7 @@ void nvs_capture_await(void)
 	NVS_HOLD(&lock);
 	atomic_fetch_add(&wanted, 1);
 	while (!may_begin())
-		nvs_mutex_wait(&lock, &changed);
+		nvs_mutex_wait(&lock);
 	atomic_fetch_sub(&wanted, 1);
 }
 
@@ -125,7 +124,7 @@ static bool remove_first(const struct nvs_capture *one, CUstream stream, CUconte
 	if (found) {
 		*link = found->next;
 		atomic_fetch_sub(&nvs_captures, 1);
-		pthread_cond_broadcast(&changed);
+		nvs_mutex_changed(&lock);
 	}
 	nvs_mutex_unlock(&lock);
 	free(found);
@@ -215,7 +214,7 @@ void nvs_capture_forbid(void)
 {
 	NVS_HOLD(&lock);
 	while (captures)
-		nvs_mutex_wait(&lock, &changed);
+		nvs_mutex_wait(&lock);
 	forbidding--;
 	forbidden++;
 }
@@ -231,7 +230,7 @@ void nvs_capture_allow(void)
 {
 	NVS_HOLD(&lock);
 	forbidden--;
-	pthread_cond_broadcast(&changed);
+	nvs_mutex_changed(&lock);
 }
 
 bool nvs_capture_wanted(void)
@@ -242,7 +241,6 @@ bool nvs_capture_wanted(void)
 void nvs_capture_forked(void)
 {
 	nvs_mutex_forked(&lock);
-	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	ending = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 	/*
 	 * The parent's captures go on in the parent. What the list points to stays allocated: a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the list of contexts. `lock` protects it, `changed` is signalled when a wait for a context,
- * or a call that may end one, is over; the lock is not held while the driver is called. Entries
- * are used again but never freed, so that look-ups need no lock.
+ * Owns the list of contexts. `lock` protects it, is signalled when a wait for a context, or a call
+ * that may end one, is over, and is not held while the driver is called. Entries are used again but
+ * never freed, so that look-ups need no lock.
  *
  * A drain may miss no context in which this process has submitted. So a context is noted when it is
  * made and when it becomes current, which no thread can do without before it submits; and, for
@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #include "gate/contexts.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -24,7 +23,6 @@
 #include "process/thread.h"
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_CONTEXTS);
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Atomic(struct nvs_context *) contexts;
 static struct nvs_context primaries[NVS_MAX_DEVICES];
 static struct nvs_context unseen; /* stands for those that are not in the list */
@@ -179,7 +177,7 @@ static struct nvs_context *begin_ending(struct nvs_context *entry)
 
 	nvs_cancel_off();
 	while (entry->pins)
-		nvs_mutex_wait(&lock, &changed);
+		nvs_mutex_wait(&lock);
 	if (!entry->endings++)
 		atomic_fetch_add(&entry->life, 1);
 	/* It would end with the context. If that does not end after all, nothing is known of it. */
@@ -236,7 +234,7 @@ void nvs_context_ended(struct nvs_context *entry, bool gone)
 		entry->ended = false;
 	}
 	atomic_fetch_add(&generation, 1);
-	pthread_cond_broadcast(&changed);
+	nvs_mutex_changed(&lock);
 	nvs_mutex_unlock(&lock);
 	nvs_cancel_on();
 }
@@ -308,7 +306,7 @@ static bool is_of(const struct nvs_context *entry, const struct nvs_device *devi
 static void unpin(struct nvs_context *entry)
 {
 	entry->pins--;
-	pthread_cond_broadcast(&changed);
+	nvs_mutex_changed(&lock);
 }
 
 void nvs_context_unpin(struct nvs_context *entry)
@@ -332,7 +330,7 @@ struct nvs_context *nvs_context_next(const struct nvs_device *device, struct nvs
 		unpin(after);
 	for (entry = after ? after->next : atomic_load(&contexts); entry; entry = entry->next) {
 		while (wait && entry->endings && is_of(entry, device))
-			nvs_mutex_wait(&lock, &changed);
+			nvs_mutex_wait(&lock);
 		if (!entry->endings && is_of(entry, device)) {
 			entry->pins++;
 			return entry;
@@ -357,7 +355,6 @@ void nvs_contexts_forked(void)
 	struct nvs_context *entry;
 
 	nvs_mutex_forked(&lock);
-	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (entry = atomic_load(&contexts); entry; entry = entry->next) {
 		atomic_store(&entry->context, NULL);
 		atomic_store(&entry->life, (atomic_load(&entry->life) | 1) + 1);

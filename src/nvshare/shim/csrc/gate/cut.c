@@ -34,7 +34,7 @@
 #define LONGEST_NS (60 * SECOND_NS)
 #define FIRST_PAUSE_NS 20000u
 #define LONGEST_PAUSE_NS 1000000u
-#define MOST_STEPS 4096u /* at once */
+#define MOST_AT_ONCE 4096u /* steps */
 
 enum outcome {
 	GOES_ON = 0,
@@ -84,7 +84,7 @@ static void allow(struct cut *cut, const struct nvs_gang_command *command)
 {
 	uint64_t more = command->allowed - cut->given; /* very many where that is less */
 
-	if (more > MOST_STEPS)
+	if (more > MOST_AT_ONCE)
 		more = 0;
 	cut->allowed = cut->given + more;
 }

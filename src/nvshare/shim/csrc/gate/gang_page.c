@@ -9,7 +9,6 @@
 #define _GNU_SOURCE
 #include "gate/gang_page.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -25,7 +25,6 @@
  */
 #include "gate/lead.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define MICROSECOND 1000u

@@ -5,7 +5,6 @@
  * Both are tied before they can go on with it. Memory that swaps has handles of ours, and stays
  * where it is from then on: else another process would open what is not there. No state.
  */
-#include <string.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"

@@ -177,13 +177,16 @@ static CUresult bind_parts(struct nvs_handle *ours, uint64_t from, uint64_t byte
 	return result;
 }
 
-static CUresult bind_ours(CUmemGenericAllocationHandle number, uint64_t from, uint64_t bytes,
-			  binder *one, struct target target)
+/* `number`: of a handle of ours, or of the driver's. */
+static CUresult bind_to(CUmemGenericAllocationHandle number, uint64_t from, uint64_t bytes,
+			binder *one, struct target target)
 {
 	struct nvs_handle *ours = nvs_handle_get(number);
 	struct nvs_pass pass;
 	CUresult result;
 
+	if (!nvs_handle_has_form(number))
+		return one(&target, number, from, bytes);
 	if (!ours)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = nvs_look_enter(&pass, ours->device);
@@ -199,10 +202,7 @@ NVS_HOOK(cuMulticastBindMem, CUmemGenericAllocationHandle mcHandle, size_t mcOff
 	 CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
 	 unsigned long long flags)
 {
-	if (!nvs_handle_has_form(memHandle))
-		return NVS_CALL(cuMulticastBindMem, mcHandle, mcOffset, memHandle, memOffset, size,
-				flags);
-	return bind_ours(
+	return bind_to(
 		memHandle, memOffset, size, bind_multicast,
 		(struct target){ .multicast = mcHandle, .offset = mcOffset, .flags = flags });
 }
@@ -211,10 +211,7 @@ NVS_HOOK(cuMulticastBindMem_v2, CUmemGenericAllocationHandle mcHandle, CUdevice 
 	 size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
 	 unsigned long long flags)
 {
-	if (!nvs_handle_has_form(memHandle))
-		return NVS_CALL(cuMulticastBindMem_v2, mcHandle, dev, mcOffset, memHandle,
-				memOffset, size, flags);
-	return bind_ours(
+	return bind_to(
 		memHandle, memOffset, size, bind_multicast_of,
 		(struct target){
 			.multicast = mcHandle, .device = dev, .offset = mcOffset, .flags = flags });
@@ -224,11 +221,7 @@ NVS_HOOK(cuLogicalEndpointBindMem, CUlogicalEndpointId leId, CUdevice dev, cuuin
 	 CUmemGenericAllocationHandle memHandle, cuuint64_t memOffset, cuuint64_t size,
 	 unsigned long long flags)
 {
-	if (!nvs_handle_has_form(memHandle))
-		return NVS_CALL(cuLogicalEndpointBindMem, leId, dev, offset, memHandle, memOffset,
-				size, flags);
-	return bind_ours(
-		memHandle, memOffset, size, bind_endpoint,
-		(struct target){
-			.endpoint = leId, .device = dev, .offset = offset, .flags = flags });
+	return bind_to(memHandle, memOffset, size, bind_endpoint,
+		       (struct target){
+			       .endpoint = leId, .device = dev, .offset = offset, .flags = flags });
 }

@@ -66,12 +66,18 @@ void nvs_mutex_end(struct nvs_mutex *const *mutex)
 	nvs_mutex_unlock(*mutex);
 }
 
-void nvs_mutex_wait(struct nvs_mutex *mutex, pthread_cond_t *condition)
+void nvs_mutex_wait(struct nvs_mutex *mutex)
 {
-	pthread_cond_wait(condition, &mutex->mutex);
+	pthread_cond_wait(&mutex->changed, &mutex->mutex);
+}
+
+void nvs_mutex_changed(struct nvs_mutex *mutex)
+{
+	pthread_cond_broadcast(&mutex->changed);
 }
 
 void nvs_mutex_forked(struct nvs_mutex *mutex)
 {
 	mutex->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	mutex->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }

@@ -40,6 +40,7 @@ enum nvs_order {
 
 struct nvs_mutex {
 	pthread_mutex_t mutex;
+	pthread_cond_t changed; /* what it protects */
 #ifdef NVS_CHECK_ORDER
 	enum nvs_order order;
 #endif
@@ -47,15 +48,20 @@ struct nvs_mutex {
 
 /* Otherwise all zero: what a mutex is in takes no room in the library's file. */
 #ifdef NVS_CHECK_ORDER
-#define NVS_MUTEX(place) { .mutex = PTHREAD_MUTEX_INITIALIZER, .order = (place) }
+#define NVS_MUTEX(place)                       \
+	{ .mutex = PTHREAD_MUTEX_INITIALIZER,  \
+	  .changed = PTHREAD_COND_INITIALIZER, \
+	  .order = (place) }
 #else
-#define NVS_MUTEX(place) { .mutex = PTHREAD_MUTEX_INITIALIZER }
+#define NVS_MUTEX(place) { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
 #endif
 
 void nvs_mutex_lock(struct nvs_mutex *mutex);
 void nvs_mutex_unlock(struct nvs_mutex *mutex);
-/* Gives it up until the condition is signalled; in a loop, as pthread_cond_wait. */
-void nvs_mutex_wait(struct nvs_mutex *mutex, pthread_cond_t *condition);
+/* Gives it up until what it protects has changed; in a loop, as pthread_cond_wait. */
+void nvs_mutex_wait(struct nvs_mutex *mutex);
+/* That has changed: who waits looks again. */
+void nvs_mutex_changed(struct nvs_mutex *mutex);
 /* Takes the mutex, and gives it back where the block ends that this stands in. */
 #define NVS_HOLD(mutex) struct nvs_mutex *nvs_held_ NVS_ENDS(nvs_mutex_end) = nvs_mutex_begin(mutex)
 struct nvs_mutex *nvs_mutex_begin(struct nvs_mutex *mutex);

@@ -9,7 +9,6 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the lock of the program's allocations, which also protects what regions.c, slabs.c and
- * addresses.c own; `changed` is signalled when a free is over. The lock is held neither while the
- * driver is called nor while a thread waits for room or for the mover.
+ * addresses.c own; it is signalled when a free is over, and held neither while the driver is called
+ * nor while a thread waits for room or for the mover.
  *
  * A free is in two steps: the allocation is marked as leaving, and when everything that may use it
  * has ended, it is taken away. So of two frees one finds it leaving, and fails.
  */
 #include "memory/swap/allocations.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -24,7 +23,6 @@
 #include "process/thread.h"
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_ALLOCATIONS);
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 /* With the lock held: the small allocation that the address lies in; NULL: none. */
 static struct nvs_small *small_at(const struct nvs_region *region, CUdeviceptr address)
@@ -158,7 +156,7 @@ static void await_life(CUcontext context)
 
 	NVS_HOLD(&lock);
 	while ((owner = nvs_owner_find(context)) && owner->ending)
-		nvs_mutex_wait(&lock, &changed);
+		nvs_mutex_wait(&lock);
 }
 
 CUresult nvs_allocation_make(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
@@ -199,7 +197,7 @@ static struct nvs_region *end_free(struct nvs_region *region, struct nvs_small *
 	struct nvs_slab *empty = NULL;
 
 	region->owner->leaving--;
-	pthread_cond_broadcast(&changed);
+	nvs_mutex_changed(&lock);
 	if (!done) {
 		if (small)
 			small->leaving = false;
@@ -257,7 +255,7 @@ void nvs_allocations_context_ended(struct nvs_owner *owner, bool gone)
 	nvs_mutex_lock(&lock);
 	/* Who frees one just now waits for the context, and finds it ended. */
 	while (gone && owner->leaving)
-		nvs_mutex_wait(&lock, &changed);
+		nvs_mutex_wait(&lock);
 	while (gone && (region = nvs_owner_take(owner))) {
 		nvs_mutex_unlock(&lock);
 		nvs_region_drop(region);
@@ -266,7 +264,7 @@ void nvs_allocations_context_ended(struct nvs_owner *owner, bool gone)
 	if (gone)
 		owner->context = NULL;
 	owner->ending--;
-	pthread_cond_broadcast(&changed);
+	nvs_mutex_changed(&lock);
 	nvs_mutex_unlock(&lock);
 	nvs_cancel_on();
 }
@@ -341,6 +339,5 @@ bool nvs_allocation_enter(CUdeviceptr start, unsigned long long id, uint32_t ind
 void nvs_allocations_forked(void)
 {
 	nvs_mutex_forked(&lock);
-	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	nvs_regions_forked();
 }

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "memory/swap/arena.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the chunks. A device's lock protects their places (places.c), and of each chunk place,
- * entered and pins; `changed` is signalled
- * when a chunk leaves the hands that it was in. What is mapped where belongs to whoever has the
- * chunk in hand, the mover (MOVING) or a thread that has entered it; so no lock is held while the
- * driver is called, and no thread is cancelled while it has a chunk in hand.
+ * entered and pins; it is signalled when a chunk leaves the hands that it was in. What is mapped
+ * where belongs to whoever has the chunk in hand, the mover (MOVING) or a thread that has entered
+ * it; so no lock is held while the driver is called, and no thread is cancelled while it has a
+ * chunk in hand.
  */
 #include "memory/swap/chunks.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -20,14 +19,12 @@
 
 struct store {
 	struct nvs_mutex lock;
-	pthread_cond_t changed;
 	struct nvs_places places;
 	uint64_t peers; /* that may reach plain memory */
 };
 
 static struct store stores[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
-						 1] = { .lock = NVS_MUTEX(NVS_ORDER_CHUNKS),
-							.changed = PTHREAD_COND_INITIALIZER } };
+						 1] = { .lock = NVS_MUTEX(NVS_ORDER_CHUNKS) } };
 static void (*listener)(struct nvs_chunk *chunk);
 
 static struct store *store_of(const struct nvs_device *device)
@@ -49,7 +46,7 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 	NVS_HOLD(&store->lock);
 	nvs_places_quiet(&store->places);
 	while (!(chunk = nvs_places_find_here(&store->places, host_bytes, &entered)) && entered)
-		nvs_mutex_wait(&store->lock, &store->changed);
+		nvs_mutex_wait(&store->lock);
 	if (chunk)
 		nvs_places_lift(&store->places, chunk);
 	return chunk;
@@ -59,7 +56,7 @@ struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_b
 static void moved(struct store *store, struct nvs_chunk *chunk, int place)
 {
 	nvs_places_set_down(&store->places, chunk, place);
-	pthread_cond_broadcast(&store->changed);
+	nvs_mutex_changed(&store->lock);
 }
 
 static void left(struct nvs_chunk *chunk, int place)
@@ -125,7 +122,7 @@ struct nvs_chunk *nvs_chunk_begin_in(struct nvs_device *device, uint64_t most_by
 	nvs_mutex_lock(&store->lock);
 	nvs_places_quiet(&store->places);
 	while (!(chunk = nvs_places_find_out(&store->places, most_bytes, &entered)) && entered)
-		nvs_mutex_wait(&store->lock, &store->changed);
+		nvs_mutex_wait(&store->lock);
 	if (!chunk) {
 		nvs_mutex_unlock(&store->lock);
 		return NULL;
@@ -234,7 +231,7 @@ void nvs_chunk_enter(struct nvs_chunk *chunk)
 	nvs_cancel_off();
 	NVS_HOLD(&store->lock);
 	while (chunk->entered || chunk->place == NVS_PLACE_MOVING)
-		nvs_mutex_wait(&store->lock, &store->changed);
+		nvs_mutex_wait(&store->lock);
 	chunk->entered = true;
 }
 
@@ -247,7 +244,7 @@ void nvs_chunk_leave(struct nvs_chunk *chunk)
 	nvs_mutex_lock(&store->lock);
 	chunk->entered = false;
 	out = nvs_chunk_is_out(chunk);
-	pthread_cond_broadcast(&store->changed);
+	nvs_mutex_changed(&store->lock);
 	nvs_mutex_unlock(&store->lock);
 	nvs_cancel_on();
 	if (out)
@@ -262,7 +259,7 @@ void nvs_chunk_end(struct nvs_chunk *chunk)
 	nvs_mutex_lock(&store->lock);
 	resident = nvs_chunk_is_out(chunk) ? 0 : chunk->bytes;
 	nvs_places_remove(&store->places, chunk);
-	pthread_cond_broadcast(&store->changed);
+	nvs_mutex_changed(&store->lock);
 	nvs_mutex_unlock(&store->lock);
 	nvs_chunk_drop_memory(chunk);
 	nvs_chunk_forget_mappings(chunk);
@@ -311,7 +308,7 @@ CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers)
 			continue;
 		}
 		if (chunk->entered) {
-			nvs_mutex_wait(&store->lock, &store->changed);
+			nvs_mutex_wait(&store->lock);
 			chunk = store->places.here.last;
 			continue;
 		}
@@ -324,7 +321,7 @@ CUresult nvs_chunks_allow(struct nvs_device *device, uint64_t peers)
 			result = one;
 		nvs_mutex_lock(&store->lock);
 		chunk->entered = false;
-		pthread_cond_broadcast(&store->changed);
+		nvs_mutex_changed(&store->lock);
 	}
 	nvs_mutex_unlock(&store->lock);
 	nvs_cancel_on();
@@ -339,6 +336,5 @@ uint64_t nvs_chunks_allowed(const struct nvs_device *device)
 void nvs_chunks_forked(void)
 {
 	for (struct store *store = stores; store < stores + NVS_MAX_DEVICES; store++)
-		*store = (struct store){ .lock = NVS_MUTEX(NVS_ORDER_CHUNKS),
-					 .changed = PTHREAD_COND_INITIALIZER };
+		*store = (struct store){ .lock = NVS_MUTEX(NVS_ORDER_CHUNKS) };
 }

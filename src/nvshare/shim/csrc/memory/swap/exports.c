@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the allocations that were given out, and what the scheduler asks for of them. `lock`
- * protects both; it is held neither while the driver is called nor with a chunk entered, and
- * `wanted` wakes the thread that makes the descriptors: the driver's calls for it may wait, and the
+ * protects both; it is held neither while the driver is called nor with a chunk entered, and is
+ * signalled for the thread that makes the descriptors: the driver's calls for it may wait, and the
  * client never does. Descriptors are noted and closed with nvs_files_lock held.
  */
 #define _GNU_SOURCE
 #include "memory/swap/exports.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +58,6 @@ struct answer {
 };
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_EXPORTS);
-static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
 static struct export *exports;
 static unsigned int counts[NVS_MAX_DEVICES];
 static struct answer answers[MOST_ANSWERS];
@@ -264,7 +262,7 @@ static void *run(void *unused)
 		if (answer < answers + MOST_ANSWERS)
 			make(answer);
 		else
-			nvs_mutex_wait(&lock, &wanted);
+			nvs_mutex_wait(&lock);
 	}
 	return NULL;
 }
@@ -302,7 +300,7 @@ bool nvs_exports_heard(struct nvs_device *device, const struct nvs_frame *frame)
 					   .part.index = frame->shared.index,
 					   .descriptor = NVS_NO_FILE };
 		memcpy(answer->key, frame->shared.key, sizeof(answer->key));
-		pthread_cond_signal(&wanted);
+		nvs_mutex_changed(&lock);
 	}
 	return answer < answers + MOST_ANSWERS;
 }
@@ -370,7 +368,6 @@ void nvs_exports_forked(void)
 		if (answer->state == READY)
 			nvs_file_close(&answer->descriptor);
 	nvs_mutex_forked(&lock);
-	wanted = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	/* What the parent gave out is the parent's; its records stay allocated. */
 	exports = NULL;
 	memset(counts, 0, sizeof(counts));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the handles that are ours, in the order of their numbers, which only grow. `lock` protects
- * the table and the counts of each handle; it is held for look-ups only. A handle's chunks end with
- * the last who owns or holds it.
+ * Owns the handles that are ours, by their numbers, which only grow. `lock` protects the table and
+ * the counts of each handle; it is held for look-ups only. A handle's chunks end with the last who
+ * owns or holds it.
  */
 #include "memory/swap/handles.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "memory/swap/chunk.h"
 #include "memory/swap/runs.h"
+#include "memory/swap/spans.h"
 #include "process/mutex.h"
 
 /*
@@ -20,42 +20,15 @@
 #define OURS (0xc0deull << 48)
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_HANDLES);
-static struct nvs_handle **handles;
-static size_t count, room;
+static struct nvs_spans handles; /* of one number each */
 static uint64_t last;
-
-/* With the lock held: where the number is, or would be. */
-static size_t place_of(CUmemGenericAllocationHandle number)
-{
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (handles[middle]->number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
 
 /* Gives the handle its number. False: no host memory. */
 static bool enter(struct nvs_handle *handle)
 {
 	NVS_HOLD(&lock);
-	if (count == room) {
-		size_t more = room ? 2 * room : 64;
-		struct nvs_handle **grown = realloc(handles, more * sizeof(struct nvs_handle *));
-
-		if (!grown)
-			return false;
-		handles = grown;
-		room = more;
-	}
 	handle->number = OURS + ++last;
-	handles[count++] = handle;
-	return true;
+	return nvs_spans_add(&handles, handle->number, 1, handle);
 }
 
 static void end(struct nvs_handle *handle)
@@ -65,15 +38,11 @@ static void end(struct nvs_handle *handle)
 }
 
 /* With the lock held; true: nobody has it any more, it is the caller's to end. */
-static bool leave_if_done(struct nvs_handle *handle)
+static bool leave_if_done(const struct nvs_handle *handle)
 {
-	size_t place;
-
 	if (handle->owned || handle->holds)
 		return false;
-	place = place_of(handle->number);
-	memmove(handles + place, handles + place + 1,
-		(--count - place) * sizeof(struct nvs_handle *));
+	nvs_spans_remove(&handles, nvs_spans_at(&handles, handle->number));
 	return true;
 }
 
@@ -126,16 +95,17 @@ bool nvs_handle_has_form(CUmemGenericAllocationHandle number)
 
 struct nvs_handle *nvs_handle_get(CUmemGenericAllocationHandle number)
 {
-	size_t place;
+	const struct nvs_span *span;
+	struct nvs_handle *handle;
 
 	if (!nvs_handle_has_form(number))
 		return NULL;
 	NVS_HOLD(&lock);
-	place = place_of(number);
-	if (place == count || handles[place]->number != number)
-		return NULL;
-	handles[place]->holds++;
-	return handles[place];
+	span = nvs_spans_at(&handles, number);
+	handle = span ? span->of : NULL;
+	if (handle)
+		handle->holds++;
+	return handle;
 }
 
 void nvs_handle_hold(struct nvs_handle *handle)
@@ -175,6 +145,5 @@ bool nvs_handle_disown(struct nvs_handle *handle)
 void nvs_handles_forked(void)
 {
 	nvs_mutex_forked(&lock);
-	handles = NULL;
-	count = room = 0;
+	handles = (struct nvs_spans){ 0 };
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns what is mapped of other processes' memory. `lock` protects the list and the counts;
- * `changed` is signalled when a mapping is made, or could not be, or is gone. The driver is not
- * called with the lock held: who makes or ends a mapping has marked it as busy.
+ * Owns what is mapped of other processes' memory. `lock` protects the list and the counts; it is
+ * signalled when a mapping is made, or could not be, or is gone. The driver is not called with the
+ * lock held: who makes or ends a mapping has marked it as busy.
  */
 #include "memory/swap/opens.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +30,6 @@ struct opened {
 };
 
 static struct nvs_mutex lock = NVS_MUTEX(NVS_ORDER_OPENS);
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct opened *all;
 
 static CUresult give_up(CUresult result, const char *why)
@@ -191,7 +189,7 @@ static struct opened *enter(const struct nvs_shared_handle *handle, struct nvs_d
 	struct opened *opened;
 
 	while ((opened = find(handle->key, user)) && opened->busy)
-		nvs_mutex_wait(&lock, &changed);
+		nvs_mutex_wait(&lock);
 	if (opened)
 		return opened;
 	opened = calloc(1, sizeof(*opened));
@@ -225,7 +223,7 @@ static CUresult map_for(const struct nvs_shared_handle *handle, struct nvs_devic
 		result = make(opened, handle->bytes);
 		nvs_mutex_lock(&lock);
 		opened->busy = false;
-		pthread_cond_broadcast(&changed);
+		nvs_mutex_changed(&lock);
 	}
 	if (result == CUDA_SUCCESS) {
 		opened->count++;
@@ -287,7 +285,7 @@ static struct opened *at(CUdeviceptr pointer)
 
 	while (opened && (opened->busy || opened->allocation.start != pointer))
 		if (opened->busy && opened->allocation.start == pointer) {
-			nvs_mutex_wait(&lock, &changed);
+			nvs_mutex_wait(&lock);
 			opened = all;
 		} else {
 			opened = opened->next;
@@ -336,7 +334,7 @@ bool nvs_open_close(CUdeviceptr pointer, CUresult *result)
 		opened->busy = false;
 		if (*result == CUDA_SUCCESS)
 			drop(opened);
-		pthread_cond_broadcast(&changed);
+		nvs_mutex_changed(&lock);
 	}
 	nvs_mutex_unlock(&lock);
 	return known;
@@ -353,7 +351,7 @@ void nvs_opens_allow(const struct nvs_device *device)
 		grant(opened);
 		nvs_mutex_lock(&lock);
 		opened->busy = false;
-		pthread_cond_broadcast(&changed);
+		nvs_mutex_changed(&lock);
 	}
 	nvs_mutex_unlock(&lock);
 }
@@ -361,7 +359,6 @@ void nvs_opens_allow(const struct nvs_device *device)
 void nvs_opens_forked(void)
 {
 	nvs_mutex_forked(&lock);
-	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	/* What the parent has mapped is the parent's; its records stay allocated. */
 	all = NULL;
 	nvs_parts_forked();

@@ -6,8 +6,6 @@
  */
 #include "memory/swap/virtual.h"
 
-#include <stdlib.h>
-
 #include "driver/driver.h"
 #include "gate/device.h"
 #include "memory/swap/allocations.h"
