@@ -23,6 +23,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 
+# Tests start thousands of processes; each would compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3.14 python3))
 VENV := .venv
 BIN := $(VENV)/bin
