@@ -77,8 +77,9 @@ class Device:
         """An idle client wants the lock."""
         self._assume_context(client)
         client.memory.progress_at = now
-        client.memory.has_context = True
-        self._recount(client)
+        if not client.memory.has_context:
+            client.memory.has_context = True
+            self._recount(client)
         self.lock.request(client, now)
 
     def summon(self, client: Client, now: float) -> None:
