@@ -201,18 +201,20 @@ void close_gate(void)
 bool send_out(void)
 {
 	struct nvs_chunk *chunk = nvs_chunk_begin_out(device, UINT64_MAX);
+	uint64_t bytes;
 
 	if (!chunk)
 		return false;
+	bytes = chunk->bytes;
 	if (!nvs_chunk_is_clean(chunk)) {
 		if (!chunk->granules)
-			chunk->granules = malloc(chunk->bytes);
-		OK(NVS_CALL(cuMemcpyDtoH_v2, chunk->granules, nvs_chunk_address(chunk),
-			    chunk->bytes));
+			chunk->granules = malloc(bytes);
+		OK(NVS_CALL(cuMemcpyDtoH_v2, chunk->granules, nvs_chunk_address(chunk), bytes));
 		chunk->host_copy = true;
 	}
+	/* It may be freed from then on. */
 	nvs_chunk_out(chunk);
-	count(-(int64_t)chunk->bytes);
+	count(-(int64_t)bytes);
 	return true;
 }
 
