@@ -25,7 +25,7 @@ from tests.shim.children import PROGRAMS
 from tests.shim.controlled_program import ControlledProgram
 from tests.stopping import stop
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(180)]
 
 MIB = 1 << 20
 TOTAL = 512 * MIB

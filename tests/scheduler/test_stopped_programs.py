@@ -17,7 +17,7 @@ from tests.scheduler.swapping_programs import Program, Serve, Start, device, end
 from tests.scheduler.wire_client import Scheduler
 from tests.stopping import stop
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(240)]
 
 DEVICES = "1GiB/32MiB"
 SERVED = ("--quantum", "0.3", "--host-memory", "6GiB", "--reserve", "32MiB", "--grace", "1", "--policy", "exclusive")

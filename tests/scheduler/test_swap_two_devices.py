@@ -23,7 +23,7 @@ from tests.scheduler.situations import (
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(120)]
 
 Start = Callable[[], ControlledProgram]
 

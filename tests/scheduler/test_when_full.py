@@ -12,7 +12,7 @@ from tests.scheduler.situations import MIB, allocates, calls, client, opens
 from tests.scheduler.wire_client import Scheduler
 from tests.shim.controlled_program import ControlledProgram
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(120)]
 
 Serve = Callable[..., Scheduler]
 StartCalling = Callable[..., ControlledProgram]

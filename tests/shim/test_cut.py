@@ -26,6 +26,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_cuts_under_load(
     start_job: Callable[[int], Job], fake_scheduler: FakeScheduler, tmp_path: Path, name: str

@@ -24,6 +24,8 @@ from tests.shim.gang_scheduler import SEALS, GangScheduler, page_file, send_page
 from tests.shim.programs import gang_member
 from tests.stopping import stop
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.parametrize("leads", [True, False])
 def test_a_member_that_is_gone(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler, leads: bool) -> None:

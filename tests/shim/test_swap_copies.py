@@ -15,6 +15,8 @@ from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.memory_peer import CHUNK, MemoryPeer
 from tests.shim.swapping import Start, reach_allocated, reach_registered, reach_written
 
+pytestmark = pytest.mark.soak
+
 
 def finds(program: ControlledProgram, peer: MemoryPeer, name: str, seed: str) -> str:
     """What it has in its memory when it has the lock."""
