@@ -152,7 +152,6 @@ def lock_server(environment: dict[str, str]) -> Iterator[tuple[LockServer, dict[
     with tempfile.TemporaryDirectory() as folder:
         run_dir = paths.RunDir(Path(folder))
         server = LockServer(run_dir.client_socket)
-        server.listener.settimeout(60)
         yield server, environment | shim.preload_environment(run_dir, environment) | {paths.MEMORY: "native"}
 
 
