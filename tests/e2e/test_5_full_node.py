@@ -68,5 +68,6 @@ def is_full() -> bool:
     """Whether all pods are there and each has all that it wants, or waits for others' ends."""
     clients = [client for device in scheduler_status()["devices"] for client in device["clients"]]
     waiting = [client for client in clients if "others have to end" in (client["memory_wait"] or "")]
-    served = [client for client in clients if (client["footprint_bytes"] or 0) >= BLOCKS * BLOCK_BYTES]
+    others = [client for client in clients if not client["memory_wait"]]
+    served = [client for client in others if (client["footprint_bytes"] or 0) >= BLOCKS * BLOCK_BYTES]
     return len(clients) == PODS and len(waiting) > 0 and len(waiting) + len(served) == PODS

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "checkpoint/gate.h"
 #include "entry/entries.h"
 
 #define ALL_FLAGS                                         \
@@ -83,14 +82,11 @@ CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int driverVersion,
 static CUresult launch(CUfunction f, unsigned int blocks, unsigned int threads, CUstream stream,
 		       void **parameters)
 {
-	CUresult result = sim_enter("launch_table");
+	CUresult entered = sim_enter("launch_table");
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	sim_gate_enter();
-	result = sim_cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, NULL);
-	sim_gate_leave();
-	return result;
+	return entered != CUDA_SUCCESS ? entered
+				       : sim_cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0,
+							    stream, parameters, NULL);
 }
 
 /* As the real driver's tables: its size, then functions that have no names. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "capture/capture.h"
-#include "memory/range.h"
 #include "stream/stream.h"
 
 CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
@@ -143,7 +142,6 @@ CUresult sim_cuEventQuery(CUevent hEvent)
 {
 	CUresult result;
 
-	sim_look_at_progress();
 	sim_lock();
 	result = check_locked(hEvent);
 	if (result == CUDA_SUCCESS && hEvent->fence && !hEvent->fence->done)
@@ -157,7 +155,6 @@ CUresult sim_cuEventSynchronize(CUevent hEvent)
 	struct CUctx_st *context;
 	CUresult result;
 
-	sim_look_at_progress();
 	sim_lock();
 	result = check_locked(hEvent);
 	if (result == CUDA_SUCCESS) {
