@@ -1,7 +1,7 @@
 # One command for each thing that a person does here; each does its own set-up in .venv/ and build/, once.
 #
 #   make demo      two simulated GPUs, four programs, turns
-#   make test      the tests that need neither a GPU nor a cluster, in ten to fifteen minutes
+#   make test      the tests that need neither a GPU nor a cluster, in eight to ten minutes
 #   make soak      those of them that take long: wheels, sanitizers, programs that swap and die, chaos; then the random drivers of
 #                  the scheduler's core with new seeds, for SOAK_MINUTES=10
 #   make check     what lint does, C warnings, layout rules, generated files
