@@ -158,3 +158,10 @@ def test_a_gang_with_a_member_that_does_not_fit() -> None:
     device = "GPU-89012345-6789-abcd-ef01-23456789abcd"
     text = for_gang(GangWait(4, device, 7, too_large=True), ASKER, replace(ASKER, pid=4194304, own_pid=4194304))
     assert text == "its gang of 4 waits for pid 4194304, whose memory doesn't fit GPU-89012345"
+
+
+def test_a_gang_with_a_member_that_does_not_answer() -> None:
+    """Which one that is."""
+    assert for_gang(GangWait(4, "", 7, silent=True), ASKER, ASKER) == (
+        f"its gang of 4 waits for pid {ASKER.own_pid}, which does not answer"
+    )

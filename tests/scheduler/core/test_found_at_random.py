@@ -357,3 +357,23 @@ def test_nobody_passes_who_would_have_to_leave_at_once() -> None:
     machine.restart()
     machine.settle()
     machine.teardown()
+
+
+def test_who_is_stopped_before_it_comes_in_keeps_nobody_out() -> None:
+    """One of a gang was stopped before it had read that it may come in: who was behind the gang waited for ever."""
+    machine = node(
+        (5 * GIB, Place(A, Backend.MANAGED)),
+        (3 * GIB, Place(A, team="t")),
+        (GIB, Place(B, team="t")),
+        (13 * GIB, Place(B, Backend.MANAGED)),
+        (SMALL, Place(A, team="t")),
+        (3 * GIB, Place(B)),
+        policy=Policy.EXCLUSIVE,
+        style=BY_NAME,
+    )
+    machine.fall_asleep(slot=2)
+    machine.settle()
+    machine.settle()
+    assert machine.processes[0].turns
+    assert machine.processes[5].turns
+    machine.teardown()

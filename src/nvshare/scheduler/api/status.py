@@ -121,9 +121,9 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient, origins:
 
 
 def _stopped(snapshot: ClientSnapshot, pid: int) -> tuple[str, ...]:
-    """What to do about one that stands still and has what others may want."""
-    leaves = snapshot.swap is not None and snapshot.swap.leaving_bytes > 0
-    has = leaves or snapshot.state not in (ShownState.IDLE, ShownState.WAITING)
+    """What to do about one that stands still, and has what others may want or does not bring its memory in."""
+    moves = snapshot.swap is not None and (snapshot.swap.leaving_bytes > 0 or snapshot.swap.still_seconds > 0)
+    has = moves or snapshot.state not in (ShownState.IDLE, ShownState.WAITING)
     return (f"stopped (SIGSTOP or Ctrl-Z); it goes on with: kill -CONT {pid}",) if has and is_stopped(pid) else ()
 
 

@@ -83,6 +83,8 @@ def for_gang(wait: GangWait, asker: Description, client: Description | None) -> 
     if client is None:
         return f"{start}{device}, where others are before it"
     whom = f"pid {client.own_pid}" if _may_see(asker, client) else _stranger(asker, client)
+    if wait.silent:
+        return f"{start}{whom}, which does not answer"
     if wait.too_large:
         return f"{start}{whom}, whose memory doesn't fit {device}"
     return f"{start}{device}, which {whom} holds" if device else f"{start}{whom} to stop"

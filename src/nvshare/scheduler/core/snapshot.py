@@ -118,6 +118,8 @@ class GangWait:
     """As in GangSnapshot: where this is not 0 nothing else is waited for."""
     too_large: bool = False
     """It is ``client``, one of its own, whose memory is too large (Line)."""
+    silent: bool = False
+    """It is ``client``, one of its own, which does not answer that its memory may come in."""
 
 
 @dataclass(frozen=True, slots=True)

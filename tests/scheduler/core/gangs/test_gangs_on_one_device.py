@@ -53,6 +53,7 @@ def test_those_behind_leave_for_all_of_a_gang() -> None:
     table.comes("C", 11)
     table.asks("C")
     assert table.asks("A") == ["allot A 4"]
+    table.has("A", 5, 0)
     assert table.timer() == ["revoke C", "evict C 10"]
     table.releases("C")
     table.asks("C")

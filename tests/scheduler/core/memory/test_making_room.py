@@ -55,6 +55,7 @@ def test_who_keeps_what_it_was_told_to_give_up_is_not_told_again() -> None:
     """A does not read: what B lacks more D leaves."""
     table = with_unused(1)
     assert table.asks("B") == ["allot B 2", "evict A 7"]
+    table.has("B", 3, 2)
     assert table.timer() == ["evict D 4"]
 
 

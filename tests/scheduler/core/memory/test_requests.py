@@ -38,6 +38,7 @@ def test_what_is_above_it_leaves() -> None:
     table = around(3)
     assert table.has("B", 8, 4) == ["evict K 3"]
     assert table.has("K", 5, 3) == ["allot B 6"]
+    table.has("B", 8, 6)
     assert in_time(table) == ["revoke A", "evict A 4"]
 
 

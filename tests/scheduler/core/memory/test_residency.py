@@ -357,6 +357,7 @@ def test_who_does_not_leave_in_time_is_not_waited_for() -> None:
     table.asks("A")
     table.has("B", 8, 3)
     assert table.asks("B") == ["allot B 6", "evict C 1"]
+    table.has("B", 8, 6)
     assert table.timer() == ["late C", "evict D 1"]
 
 

@@ -66,6 +66,7 @@ def test_it_is_not_killed_while_others_can_leave() -> None:
     table.asks("A")
     table.has("B", 8, 3)
     assert table.asks("B") == ["allot B 6", "evict C 1"]
+    table.has("B", 8, 6)
     assert table.timer() == ["late C", "evict D 1"]
 
 
@@ -80,3 +81,16 @@ def test_it_is_killed_for_what_holders_do_not_leave(size: int, said: list[str]) 
     table.has("W", size, 0)
     table.asks("W")
     assert table.timer() == said
+
+
+def test_who_was_passed_over_is_first_again_when_it_answers() -> None:
+    """B has the lock meanwhile, and leaves when it has had its turn."""
+    table = Table(Policy.EXCLUSIVE)
+    table.comes("S", 3, 0)
+    table.comes("B", 4)
+    assert table.asks("S") == ["allot S 3"]
+    assert table.asks("B") == []
+    assert table.timer() == ["grant B"]
+    assert table.has("S", 3, 3) == []
+    assert table.timer() == ["revoke B"]
+    assert table.releases("B") == ["grant S"]

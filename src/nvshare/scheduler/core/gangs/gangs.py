@@ -190,6 +190,8 @@ class Gangs:
         if late is not None:
             return GangWait(len(members), "", late.number)
         for mate, device in members:
+            if mate.silent:
+                return GangWait(len(members), "", mate.number, silent=True)
             if device.residency.never_fits(mate):
                 return GangWait(len(members), device.uuid, mate.number, too_large=True)
         for unit, device in self._coming(gang).items():

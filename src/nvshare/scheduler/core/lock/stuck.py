@@ -58,6 +58,7 @@ class Stuck:
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
         for client in self._residency.present.clients.values():
+            client.silent = self._residency.is_silent(client, now)
             kept = client.keeps_room
             client.keeps_room = not client.holds and self._residency.is_stuck(client, now)
             if client.keeps_room and not kept:

@@ -157,3 +157,7 @@ class Residency:
     def is_stuck(self, client: Client, now: float) -> bool:
         """Whether it does not leave as it was told."""
         return client.memory.leaving_bytes > 0 and self.is_late(client, now)
+
+    def is_silent(self, client: Client, now: float) -> bool:
+        """Whether it does not even say that it read what it was told: its process is stopped."""
+        return not client.memory.is_heard and self.is_late(client, now)

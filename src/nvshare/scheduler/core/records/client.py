@@ -53,6 +53,8 @@ class Client:
     """The last TellWaiters to it said that somebody waits for it."""
     keeps_room: bool = False
     """It does not hold, and has not left the device within the grace time as it was told."""
+    silent: bool = False
+    """It has not answered within the grace time what it was told of its memory: while it waits it is passed over."""
     killed: bool = False
     """A Kill of it was asked for."""
     crossed_grant: int | None = None
