@@ -173,3 +173,12 @@ def test_a_context_waits_until_who_came_back_has_said_what_it_has() -> None:
     assert not [said for said in table.grows("D", 0) if said.endswith("as 1")]
     table.arenas["B"] = 100 * GIB
     assert not [said for said in table.has("B", 13, 13, fixed=2) if said.endswith("as 1")]
+
+
+def test_who_asks_for_nothing_keeps_no_context_out() -> None:
+    """C is registered and may never make a context: what is charged for one comes after B's, which has the last room."""
+    table = Table(pinned=1, host=0)
+    table.comes("A", 13)
+    table.comes("B")
+    table.comes("C")
+    assert table.grows("B", 0) == ["allot B 0 as 1"]

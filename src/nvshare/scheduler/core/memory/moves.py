@@ -223,8 +223,8 @@ class Moves:
         return self._room + (self._residency.ledger.reserve_bytes if self._is_alone(client) else 0)
 
     def _contexts_behind(self, client: Client) -> int:
-        """What is charged in advance for contexts that come after a client's growth."""
-        return sum(each.memory.ahead_bytes for each in self._residency.growing.values() if each is not client)
+        """What is charged in advance for contexts that come after a client's growth: all, asked for or not."""
+        return sum(each.memory.ahead_bytes for each in self._residency.clients.values() if each is not client)
 
     def _is_alone(self, client: Client) -> bool:
         """Whether no other has anything that could leave."""
