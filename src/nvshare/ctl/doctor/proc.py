@@ -18,6 +18,8 @@ _PROC = Path("/proc")
 _YOUNG_SECONDS = 1.0
 """For so long after something new was seen of it a process is looked at each time."""
 _OLD_INTERVAL_SECONDS = 0.5
+_CONTEXT_GONE_SECONDS = 0.1
+"""After so long the kernel and the driver have freed what a pid had as another program."""
 _ELF_BYTES = 64 << 20
 _FIRST_PID_NAMESPACE = 4026531836
 
@@ -55,12 +57,13 @@ class Family:
     def contexts(self, pids: frozenset[int], asked: float) -> None:
         """NVML, which was asked at that time (``time.monotonic``), said that these have a context.
 
-        What a pid has become since is another process or another program, which may have none.
+        What a pid has become since is another process or another program, which may have none; that of the one before is
+        not gone at once.
         """
         for pid in pids:
             with suppress(OSError):
                 key = pid, _stamp_of(pid)
-                if key in self._known and self._known[key] <= asked:
+                if key in self._known and self._known[key] + _CONTEXT_GONE_SECONDS <= asked:
                     self._seen[key] = replace(self._seen[key], context=True)
 
     def all(self) -> tuple[Seen, ...]:
