@@ -182,3 +182,19 @@ def test_who_asks_for_nothing_keeps_no_context_out() -> None:
     table.comes("B")
     table.comes("C")
     assert table.grows("B", 0) == ["allot B 0 as 1"]
+
+
+def test_a_holder_that_had_nothing_comes_in() -> None:
+    """A came in with nothing, beside B that may still fill the device: what A allocates then comes in as B gives way."""
+    table = Table()
+    table.comes("A")
+    table.grows("A", 1)
+    table.has("A", 0, 0, slack=1)
+    table.comes("B", 15, 0)
+    table.asks("B")
+    assert table.has("A", 0, 0, slack=1) == ["allot B 15"]
+    assert table.has("B", 15, 15) == ["grant B"]
+    table.has("B", 4, 4, slack=11)
+    assert table.asks("A") == ["grant A"]
+    assert table.has("A", 1, 0) == ["evict B 14"]
+    assert table.has("B", 4, 4, slack=11) == ["allot A 1"]

@@ -47,8 +47,8 @@ class Present:
         self.resting_bytes -= self._resting.pop(number, (None, 0))[1]
 
     def let_rest(self) -> None:
-        """Leaves out those that have nothing on the device now."""
-        for client in [client for client in self.clients.values() if client.memory.rests]:
+        """Leaves out those that have nothing on the device now, but not holders: theirs is to come in."""
+        for client in [each for each in self.clients.values() if each.memory.rests and not each.holds]:
             memory = client.memory
             del self.clients[client.number]
             self._resting[client.number] = client, memory.useful_bytes
