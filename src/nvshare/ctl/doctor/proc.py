@@ -57,8 +57,8 @@ class Family:
     def contexts(self, pids: frozenset[int], asked: float) -> None:
         """NVML, which was asked at that time (``time.monotonic``), said that these have a context.
 
-        What a pid has become since is another process or another program, which may have none; that of the one before is
-        not gone at once.
+        What a pid has become since is another process or another program, which may have none, and what the one before
+        had may be listed for a moment.
         """
         for pid in pids:
             with suppress(OSError):

@@ -176,7 +176,7 @@ def test_a_context_waits_until_who_came_back_has_said_what_it_has() -> None:
 
 
 def test_who_asks_for_nothing_keeps_no_context_out() -> None:
-    """C is registered and may never make a context: what is charged for one comes after B's, which has the last room."""
+    """C is registered and may never make a context: what is charged for one comes after B's, which fits."""
     table = Table(pinned=1, host=0)
     table.comes("A", 13)
     table.comes("B")
@@ -185,7 +185,7 @@ def test_who_asks_for_nothing_keeps_no_context_out() -> None:
 
 
 def test_a_holder_that_had_nothing_comes_in() -> None:
-    """A came in with nothing, beside B that may still fill the device: what A allocates then comes in as B gives way."""
+    """A came in with nothing, beside B that may fill the device: what A allocates then comes in as B gives way."""
     table = Table()
     table.comes("A")
     table.grows("A", 1)
