@@ -184,6 +184,7 @@ class Lock:
         """Grants to all that come in without a gang on several devices; returns the first that does not."""
         # Memory that swaps can't be in all at once.
         self.holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
+        self.stuck.listen(now)
         self.stuck.report(now, actions)
         if self.mix.can_look:
             self._look_at_mix(now, actions)

@@ -48,6 +48,11 @@ class Stuck:
             return None
         return self._holders.leaving.first().revoked_at + self._settings.grace_seconds
 
+    def listen(self, now: float) -> None:
+        """Finds who does not answer what it was told."""
+        for client in self._residency.present.clients.values():
+            client.silent = self._residency.is_silent(client, now)
+
     def report(self, now: float, actions: list[Action]) -> None:
         """Those that have not left within the grace time are unresponsive."""
         while (grace_end := self.grace_end) is not None and now >= grace_end:
@@ -58,7 +63,6 @@ class Stuck:
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
         for client in self._residency.present.clients.values():
-            client.silent = self._residency.is_silent(client, now)
             kept = client.keeps_room
             client.keeps_room = not client.holds and self._residency.is_stuck(client, now)
             if client.keeps_room and not kept:

@@ -234,7 +234,7 @@ class Memory:
     @property
     def rests(self) -> bool:
         """Whether it has nothing on the device, host memory for all that it may have, and asks for nothing."""
-        settled = self.reported and self.growth is None and not self.charge_bytes and not self.goes_by_others
+        settled = self.is_heard and self.growth is None and not self.charge_bytes and not self.goes_by_others
         return settled and not self.arena_asked_bytes and self.arena_bytes >= self.useful_bytes
 
     @property
