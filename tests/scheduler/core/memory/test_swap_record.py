@@ -201,12 +201,14 @@ def test_who_may_be_on_the_device_does_not_rest() -> None:
 
 
 def test_who_is_back_with_memory_out_does_not_rest() -> None:
-    """It goes by what another scheduler told it, and has to hear something from this one."""
+    """It goes by what another scheduler told it, and has to hear something from this one, and to say that it did."""
     memory = Memory(Backend.SWAP)
     memory.report(ResidencyReported(1, 0, 10, 0, 0, 10, GRANULE_BYTES, GRANULE_BYTES, 10), 0.0)
     assert not memory.charge_bytes
     assert not memory.rests
     memory.tell(0, 0.0)
+    assert not memory.rests
+    memory.report(ResidencyReported(1, 1, 10, 0, 0, 10, GRANULE_BYTES, GRANULE_BYTES, 10), 0.0)
     assert memory.rests
 
 

@@ -129,9 +129,9 @@ class Residency:
         return footprint_bytes > self.ledger.alone_bytes or client.number in self._cramped
 
     @property
-    def answer(self) -> tuple[Short | None, bool, frozenset[int]]:
-        """What the lock goes by beside the room: where a plan changed it, somebody may come in."""
-        return self.short, self.kept, self._cramped
+    def answer(self) -> tuple[Short | None, bool, frozenset[int], list[int]]:
+        """What lock and gangs go by beside the room: where a plan changed it, somebody may come in."""
+        return self.short, self.kept, self._cramped, self.requests.granted
 
     def has_room_for(self, client: Client, paging_bytes: int) -> bool:
         """Whether there is what a waiter needs that does not swap; ``paging_bytes`` as for ``plan``."""
