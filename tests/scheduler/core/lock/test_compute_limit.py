@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.lock.budget import Budget
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.transcript import number, replay
@@ -181,3 +182,14 @@ def test_limited_clients_leave_the_rest_to_others() -> None:
     assert max(shares[:2]) <= 0.32
     assert shares[2] >= 0.38
     assert sum(shares) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_budget_that_was_full_is_enough() -> None:
+    """Emptied at 2 s, and full again at 4 s: what it holds from then on does not keep anybody out, however much."""
+    budget = Budget(limit=0.5, most=1.0, left=1.0, at=0.0)
+    budget.use(True, 0.0)
+    assert budget.is_used_up(2.0)
+    budget.use(False, 2.0)
+    assert budget.ready_at == 4.0
+    budget.change(0.5, 2.0, 5.0)
+    assert budget.ready_at <= 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.lock.floor import Floor
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.terms import Priority, Terms
 from tests.scheduler.core.transcript import number, replay
@@ -236,3 +237,13 @@ def test_without_a_floor_the_lower_classes_get_what_is_left() -> None:
     workload.run(400.0)
     assert max(workload.programs[1].latencies) <= 1.0 + 0.01
     assert workload.programs[2].worked_seconds >= 0.95 * 200
+
+
+def test_what_is_owed_is_not_lost_while_nobody_may_have_it() -> None:
+    """A slice of 2 s is owed after 40 s, in which the one that waits is passed over at last."""
+    floor, high = Floor(0.05), (Priority.NORMAL,)
+    waiting = {Priority.LOW: 2.0}
+    floor.pass_time(0.0, waiting, high, ())
+    floor.pass_time(40.0, {}, high, ())
+    floor.pass_time(41.0, waiting, high, ())
+    assert floor.next(waiting, Priority.NORMAL) == (Priority.LOW, 41.0)

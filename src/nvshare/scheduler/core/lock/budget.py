@@ -29,10 +29,11 @@ class Budget:
     """When ``left`` was right."""
     used: bool = False
     exhausted: bool = False
-    """It was emptied, and nobody has held since."""
+    """It was emptied, and has not been full since."""
 
     def pass_time(self, now: float) -> None:
         """Brings it up to date."""
+        self.exhausted = self.exhausted and now < self.ready_at
         self.left = min(self.most, self.left + (now - self.at) * (self.limit - self.used))
         self.at = now
 

@@ -25,6 +25,8 @@ class Floor:
         self._owed = dict.fromkeys(Priority, 0.0)
         """By class: what it owes those below it, in seconds."""
         self._growing: Collection[Priority] = ()
+        self._most = SLICE_SECONDS
+        """No class owes more for the time that passes."""
         self._at = 0.0
 
     def pass_time(
@@ -34,10 +36,9 @@ class Floor:
 
         ``waiting``: how long a slice of each is.
         """
-        most = max(waiting.values(), default=SLICE_SECONDS)
         for priority in self._growing:
             owed = self._owed[priority]
-            self._owed[priority] = max(owed, min(most, owed + (now - self._at) * self._share))
+            self._owed[priority] = max(owed, min(self._most, owed + (now - self._at) * self._share))
         waits, has_slice = min(waiting, default=Priority.HIGH), min(slices, default=Priority.HIGH)
         self._growing = [
             priority
@@ -45,6 +46,7 @@ class Floor:
             if (priority > has_slice and (priority in waiting or priority in holding))
             or (priority > waits and priority in holding)
         ]
+        self._most = max(waiting.values(), default=SLICE_SECONDS)
         self._at = now
 
     def next(self, waiting: Mapping[Priority, float], highest: Priority) -> tuple[Priority, float] | None:
