@@ -243,3 +243,16 @@ def test_a_request_that_is_given_up_is_noticed_at_once() -> None:
     assert table.grows("B", 8) == []
     assert "reserved" in wait_of(table, "B")
     assert granted(table.feed(TermsSet("of A", REFUSE))) == ["B 1"]
+
+
+def test_what_it_does_not_use_is_not_kept_for_it() -> None:
+    """A may have 11 GiB unasked, uses 7, and waits for what only B's end would leave: C has what does fit."""
+    table = table_of({"A": 11, "B": 0, "C": 0}, host=100)
+    table.has("A", 7, 7, slack=4)
+    assert granted(table.grows("B", 0, fixed=2.5)) == ["B 1"]
+    table.has("B", 0, 0, fixed=2.5)
+    table.grows("A", 13)
+    assert wait_of(table, "A")
+    said = table.grows("C", 0, fixed=2)
+    said += table.has("A", 7, 7, slack=3.5)
+    assert granted(said) == ["C 1"]

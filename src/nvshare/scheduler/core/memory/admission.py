@@ -182,8 +182,9 @@ class Admission:
         if memory.going_by >= memory.grown_order and pressed:
             # Not for its own growth either: another may wait for that, as it waits for what the other keeps for its.
             return memory.footprint_bytes
-        asked = max(memory.footprint_bytes, 0 if memory.growth is None else memory.growth.footprint_bytes)
-        return max(asked, left_bytes)
+        growth = memory.growth
+        asked_bytes = 0 if growth is None or growth.in_doubt else growth.footprint_bytes
+        return max(memory.footprint_bytes, asked_bytes, left_bytes)
 
     def grow_arenas(self, present: Present) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
