@@ -169,12 +169,12 @@ def test_a_growth_of_a_holder_is_answered_when_the_room_is_there() -> None:
 
 
 def test_a_growth_of_another_client_needs_no_room() -> None:
-    """B does not hold: what it allocates has no device memory until its turn."""
+    """B does not hold: what it allocates has no device memory until its turn, and what leaves for A still does."""
     table = Table(Policy.EXCLUSIVE)
     table.comes("A", 14.5)
     table.asks("A")
     table.comes("B", 1)
-    assert table.grows("B", 9) == ["allot B 1 as 1"]
+    assert table.grows("B", 9) == ["allot B 0.5 as 1"]
 
 
 def test_more_than_the_device_is_refused() -> None:

@@ -181,7 +181,7 @@ class Moves:
         self._room -= fixed
         wanted = growth.footprint_bytes if client.stays_in else memory.allotted_bytes
         spare = admitted if nobody_lacks(self._waiting()) else wanted
-        allotted = max(memory.allotted_bytes, wanted, min(spare, memory.charge_bytes + max(0, self._room_for(client))))
+        allotted = max(memory.allotted_bytes, wanted, min(spare, memory.charge_bytes + self._room_for(client)))
         self._allot(client, allotted, growth.request)
         return True
 
