@@ -186,6 +186,18 @@ def test_without_a_size_who_holds_keeps_it() -> None:
     assert node.asks("b1") == "grant b1"
 
 
+def test_without_a_size_they_leave_together() -> None:
+    """Somebody waits for one of its devices alone: who is asked to leave there can stop only with the other one."""
+    node = Node()
+    node.comes("a1", "b1", "a9")
+    node.calls_itself("a1")
+    node.calls_itself("b1")
+    node.asks("a1")
+    assert node.wait(1.0) == "grant a1, grant b1"
+    assert node.asks("a9") == "waiters a1 1, waiters b1 1"
+    assert node.wait(31.0) == "revoke a1, revoke b1"
+
+
 def test_a_lost_member_comes_back() -> None:
     """The others of a gang that was complete wait for it a moment."""
     node = Node()

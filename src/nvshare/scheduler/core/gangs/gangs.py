@@ -249,7 +249,8 @@ class Gangs:
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
         gang.stuck = stuck > 0
-        lacking = len(holding) + stuck < len(members) and not gang.in_part
+        leaves = any(client.state is ClientState.LEAVING for client, _ in members)
+        lacking = leaves or (len(holding) + stuck < len(members) and not gang.in_part)
         for client, device in holding:
             if lacking or (stuck and now >= client.since + HELPING_SECONDS):
                 device.lock.revoke(client, now, actions)
