@@ -214,21 +214,23 @@ def test_ten_thousand_silent_connections(serve: Serve) -> None:
     scheduler = serve("--policy", "exclusive")
     other = scheduler.client().register()
     alone = min(is_served(other) for _ in range(200))
+    [half] = scheduler.clients_of_others(1, 1)
+    half.raw.send(REGISTER[:7])
+    # On a busy machine the first of them may be dropped before the last one is there.
     silent = scheduler.clients_of_others(connections // 100)
-    silent[0].raw.send(REGISTER[:7])
     # What a busy machine takes comes and goes.
     assert min(is_served(other) for _ in range(200)) < alone + 0.005
-    silent[0].raw.wait_closed()
+    half.raw.wait_closed()
     assert "half a frame" in str(scheduler.logged("peer disconnected")[0]["reason"])
-    while_dropped = []
+    while_dropped = [is_served(other)]
     silent[-1].raw.socket.setblocking(False)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not is_closed(silent[-1]):
         assert time.monotonic() < deadline
         while_dropped.append(is_served(other))
     assert min(while_dropped) < alone + 0.005
     lines = scheduler.logged("peer disconnected")
-    assert len(lines) < 200
+    assert len(lines) < connections // 10
     assert "no REGISTER within 10 s" in str(lines[-1]["reason"])
 
 
