@@ -61,9 +61,12 @@ def client_waits(peer: Peer, pid: int | str = "self") -> None:
 
     An answer is sent before the client sleeps, so a client that has not answered by now waits for something to happen.
     """
-    poll_until(
-        lambda: not unread(peer) and all(asleep(pid, thread) for thread in client_threads(pid)), "the client sleeps"
-    )
+
+    def sleeps() -> bool:
+        return all(asleep(pid, thread) for thread in client_threads(pid))
+
+    # The second time sees those that were looked at before another one of them read something, and woke them.
+    poll_until(lambda: not unread(peer) and sleeps() and sleeps(), "the client sleeps")
     assert not readable(peer), "the client did not wait"
 
 
