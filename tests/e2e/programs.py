@@ -19,6 +19,7 @@ ENDLESS_STEPS = 10_000_000
 STEP_NS = 20_000_000
 BLOCKS = 4
 BLOCK_BYTES = 192 << 20
+_BEGIN = "/dev/shm/begin"
 _END = "/dev/shm/end"
 
 
@@ -107,6 +108,16 @@ def computing_on_each(gpus: int) -> list[str]:
 def computing_until_told() -> list[str]:
     """The same, but its last step is when it is told to end, however long a slow machine takes until then."""
     return ["python3", "-c", _COMPUTE_UNTIL_TOLD, _plan(ENDLESS_STEPS)]
+
+
+def once_told(command: Sequence[str]) -> list[str]:
+    """The same program in a pod that does nothing until it is told to begin."""
+    return ["sh", "-c", f'until [ -e {_BEGIN} ]; do sleep 0.1; done; exec "$@"', "sh", *command]
+
+
+def tell_to_begin(name: str) -> None:
+    """Its pod waits until told."""
+    kubectl("exec", "--namespace", TESTS, name, "--", "touch", _BEGIN)
 
 
 def tell_to_end(name: str, container: str = "program") -> None:

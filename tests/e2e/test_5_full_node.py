@@ -18,7 +18,10 @@ from tests.e2e.programs import (
     events,
     kill_all_but,
     log,
+    once_told,
+    phase,
     pod,
+    tell_to_begin,
     tell_to_end,
 )
 
@@ -53,13 +56,18 @@ def test_each_has_its_memory_in_the_end() -> None:
 
 
 def test_who_says_so_is_refused() -> None:
-    """A program that can do with less hears at once that there is not so much."""
+    """A program that can do with less hears at once that there is not so much.
+
+    Its pod is there before the node is full: then there is no device for another.
+    """
+    hasty = pod("hasty", once_told(computing_until_told()))
+    hasty["metadata"]["annotations"] = {"nvshare.com/when-full": "refuse"}
+    apply(hasty)
+    eventually("the pod runs", lambda: phase("hasty") == "Running", WAIT)
     names = [f"full-{number}" for number in range(PODS)]
     apply(*(pod(name, computing_until_told()) for name in names))
     eventually("those that have memory have all of it, and others wait", is_full, WAIT)
-    hasty = pod("hasty", computing_until_told())
-    hasty["metadata"]["annotations"] = {"nvshare.com/when-full": "refuse"}
-    apply(hasty)
+    tell_to_begin("hasty")
     assert ended("hasty", WAIT) == "Failed"
     assert "OUT_OF_MEMORY" in log("hasty")
 
