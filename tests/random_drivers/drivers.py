@@ -22,6 +22,7 @@ MODULES = {
     "GangMachine": f"{CORE}.gangs.test_swapping_properties",
     "WholeMachine": f"{CORE}.test_nobody_waits_for_ever",
     "FullMachine": f"{CORE}.test_full_properties",
+    "OperatedMachine": f"{CORE}.test_operated_properties",
     "test_every_program_ends": f"{CORE}.gangs.test_gangs_properties",
 }
 """By name: where a driver is. A test brings its own number of examples."""

@@ -16,7 +16,6 @@ from nvshare.scheduler.core.events import (
     Backend,
     ClientGone,
     ContainerFound,
-    DeviceSeen,
     HolderDied,
     HolderRecorded,
     Policy,
@@ -58,6 +57,8 @@ class WholeMachine(SwapMachine):
     """The processes of swap_model.py and others, on two devices."""
 
     devices = DEVICES
+    burst_seconds = 0.0
+    """What a container saves for bursts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,11 +98,11 @@ class WholeMachine(SwapMachine):
             host_bytes=host_bytes,
             quantum_seconds=5.0,
             unresponsive=unresponsive,
+            burst_seconds=self.burst_seconds,
         )
         self.places, self.terms, self.style = places, terms, style
         self.core = Core(self.settings)
-        for device in self.devices:
-            self.handle(DeviceSeen(device, TOTAL))
+        self.measure_devices()
         for slot, size in enumerate(sizes):
             self.come(slot, 0)
             self.deliver_all()
@@ -271,7 +272,7 @@ class WholeMachine(SwapMachine):
     def is_too_large(self, process: Process) -> bool:
         """Whether its memory does not fit beside what can't leave."""
         here = [each for each in self.processes.values() if each.device == process.device]
-        used = sum(each.pinned + each.fixed for each in here)
+        used = self.foreign.get(process.device, 0) + sum(each.pinned + each.fixed for each in here)
         used += sum(each.footprint for each in here if getattr(each, "backend", None) is Backend.NATIVE)
         # What others' host memory does not take stays, and what is kept for memory requests.
         used += sum(max(0, each.footprint - max(0, each.arena - GRANULE)) for each in here if each is not process)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nvshare.scheduler.core.actions import ConfirmJoin
-from nvshare.scheduler.core.events import Backend, ClientIdle, ClientRegistered, FootprintChanged, GangJoined, GangLeft
+from nvshare.scheduler.core.actions import ConfirmJoin, Watch
+from nvshare.scheduler.core.events import (
+    Backend,
+    ClientIdle,
+    ClientRegistered,
+    FootprintChanged,
+    GangJoined,
+    GangLeft,
+    ProgressOffered,
+    ProgressReported,
+)
 from tests.scheduler.core.memory.swap_model import MIB, Process
 
 CONTEXT_BYTES = 640 * MIB
@@ -123,3 +133,40 @@ class Worker(Process):
         self.footprint += footprint
         self.resident = self.allotted = self.footprint
         self.report()
+
+
+@dataclass(slots=True, eq=False)
+class WatchedWorker(Worker):
+    """A process that tells how its work goes on while it is asked to."""
+
+    clock: Callable[[], float] = float
+    """Seconds."""
+    watched: bool = False
+    counted: int = 0
+    """Submissions."""
+
+    def register(self, number: int, device_bytes: int) -> ClientRegistered:
+        event = Worker.register(self, number, device_bytes)
+        self.watched = False
+        self.outbox.append(ProgressOffered(number))
+        return event
+
+    def read(self) -> None:
+        grant = self.grant
+        if self.inbox and isinstance(self.inbox[0], Watch):
+            self.watched = self.inbox[0].interval_seconds > 0
+            self.compute(0)
+        Worker.read(self)
+        if self.grant != grant:
+            self.compute(0)
+
+    def compute(self, submissions: int) -> None:
+        """It has submitted so much more, and tells so."""
+        if self.grant is not None:
+            self.counted += submissions
+            if self.watched:
+                self.outbox.append(ProgressReported(self.number, self.counted, self.clock()))
+
+    def release(self) -> None:
+        self.compute(0)
+        Worker.release(self)

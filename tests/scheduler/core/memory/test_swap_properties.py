@@ -57,6 +57,8 @@ class SwapMachine(RuleBasedStateMachine):
         """A measurement was asked for."""
         self.more_to_say = False
         """The scheduler is about to hear more of what has happened."""
+        self.foreign: dict[str, int] = {}
+        """What programs that are no clients use of a device."""
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
@@ -73,8 +75,7 @@ class SwapMachine(RuleBasedStateMachine):
             quantum_seconds=5.0,
         )
         self.core = Core(self.settings)
-        for device in self.devices:
-            self.handle(DeviceSeen(device, TOTAL))
+        self.measure_devices()
         for slot, size in enumerate(sizes):
             self.grow(slot, 0)
             self.grow(slot, size)
@@ -157,8 +158,7 @@ class SwapMachine(RuleBasedStateMachine):
         if self.in_doubt:
             self.in_doubt = False
             self.measure_contexts()
-            for device in self.devices:
-                self.handle(DeviceSeen(device, TOTAL))
+            self.measure_devices()
 
     @rule()
     def deliver_all(self) -> None:
@@ -231,8 +231,7 @@ class SwapMachine(RuleBasedStateMachine):
         gone = sum(process.used_bytes for _, process in self.dead)
         self.dead.clear()
         assert gone >= 0
-        for device in self.devices:
-            self.handle(DeviceSeen(device, TOTAL))
+        self.measure_devices()
         for record, process in enumerate(here):
             self.handle(ResidentRecorded(process.device, record))
         for record, process in enumerate(here):
@@ -322,6 +321,11 @@ class SwapMachine(RuleBasedStateMachine):
         for process in list(self.processes.values()):
             if process.number and process.pinned:
                 self.handle(PinnedMeasured(process.number, process.pinned))
+
+    def measure_devices(self) -> None:
+        """The memory of all devices is measured."""
+        for device in self.devices:
+            self.handle(DeviceSeen(device, TOTAL, self.foreign.get(device, 0)))
 
     def connect(self, process: Process) -> None:
         self.last_number += 1

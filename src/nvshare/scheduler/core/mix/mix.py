@@ -167,11 +167,13 @@ class Mix:
     @property
     def deadline(self) -> float | None:
         """When ``look`` has something to do if nothing happens before; None: never."""
+        # Who was asked to report, and does not use the device any more, is asked for nothing.
+        moments = [meter.active_at + PAUSE_SECONDS for meter in self._recent.values()] if self._watched else []
         if self._trial is not None:
-            return self._trial.until
-        pausing = self._pausing_in_turns
-        late_at = waits_until(pausing) if pausing else float("inf")
-        return None if late_at == float("inf") else late_at
+            moments.append(self._trial.until)
+        elif pausing := self._pausing_in_turns:
+            moments.append(waits_until(pausing))
+        return min((moment for moment in moments if moment < float("inf")), default=None)
 
     def look(self, users: Sequence[Client] | None, quantum_seconds: float, now: float, actions: list[Action]) -> None:
         """Decides anew. ``users`` hold the lock or wait for it, and may hold it together; None: they may not."""
