@@ -67,7 +67,12 @@ class OperatedMachine(WholeMachine):
     def assume(self, slot: int, pinned_bytes: int) -> None:
         """A context can't be measured."""
         process = self.processes.get(slot)
-        if process and process.number and not self.core.client(process.number, self.now).pinned_measured:
+        if (
+            process
+            and process.number
+            and process.pinned
+            and not self.core.client_apart(process.number, self.now).pinned_measured
+        ):
             self.handle(PinnedAssumed(process.number, pinned_bytes))
 
     @rule(slot=SLOT, submissions=st.sampled_from((0, 1, 1000)))

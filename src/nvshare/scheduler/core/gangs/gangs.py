@@ -139,8 +139,7 @@ class Gangs:
         self._belonging.reports.clear()
         for each in devices:
             # What a gang is kept out by on one device is looked at before that device is.
-            each.lock.turns.service.pass_time(now)
-            each.lock.stuck.listen(now)
+            each.lock.look(now)
             self._freeze(each, now)
         if not any(self._settle(devices, now, new_grant, actions) for _ in range(MOST_ROUNDS)):
             self.unsettled += 1

@@ -106,7 +106,8 @@ class Blocking:
         self._stall_bytes = 0
         if self._residency.clients:
             self._stall_bytes = min(lacking, _swapping_bytes(coming, self._holders.longest))
-            self._turns.service.worth(coming[0], self.least_seconds)
+            if not grows:
+                self._turns.service.worth(coming[0], self.least_seconds)
         return self._set(found_for, must_leave(self._holders.rule, list(self._holders.longest), lacking, first))
 
     def _set(self, found_for: _FoundFor | None, blocking: list[Client]) -> list[Client]:

@@ -180,11 +180,17 @@ class Lock:
         elif self.holders.unresponsive.count and not self.awaited:
             self.stuck.kill(actions)
 
-    def admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Unit | None:
-        """Grants to all that come in without a gang on several devices; returns the first that does not."""
+    def look(self, now: float) -> None:
+        """Before anybody is judged by it counts what the operator has said, and what came with the time."""
         # Memory that swaps can't be in all at once.
         self.holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
+        self.turns.service.pass_time(now)
+        self.turns.service.count_limits(limits=self.policy is not Policy.OFF)
         self.stuck.listen(now)
+
+    def admit(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> Unit | None:
+        """Grants to all that come in without a gang on several devices; returns the first that does not."""
+        self.look(now)
         self.stuck.report(now, actions)
         if self.mix.can_look:
             self._look_at_mix(now, actions)
@@ -360,7 +366,7 @@ class Lock:
         self.blocking.forget()
 
     def _pass_time(self, now: float, actions: list[Action]) -> None:
-        used_up = self.turns.prepare(self.may_come, now, limits=self.policy is not Policy.OFF)
+        used_up = self.turns.prepare(self.may_come)
         for client in self.holders.holding() if used_up else ():
             if client.container in used_up and not client.helps:
                 self.turns.cut(client, self.blocking.least_seconds, now)

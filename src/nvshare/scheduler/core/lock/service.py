@@ -187,17 +187,17 @@ class Service:
         worth_seconds = self._accounts[client.container].worth_seconds
         return max(min(most_seconds, self.quantum(client, worth_seconds)), worth_seconds)
 
-    def use_up(self, *, limits: bool) -> list[Container]:
-        """The containers whose budget is used up. ``limits``: compute limits count."""
-        used_up: list[Container] = []
-        for container, account in self.limited.items():
-            budget = self._budget(account)
-            if not (limits and self.limits):
-                budget.refill(self.now)
-            elif budget.is_used_up(self.now):
-                used_up.append(container)
+    def count_limits(self, *, limits: bool) -> None:
+        """Whether compute limits count from now on; nothing of a budget was used while they did not."""
+        if limits and not self.limits:
+            for account in self.limited.values():
+                self._budget(account).refill(self.now)
         self.limits = limits
-        return used_up
+
+    def use_up(self) -> list[Container]:
+        """The containers whose budget is used up."""
+        budgets = {container: self._budget(account) for container, account in self.limited.items()}
+        return [container for container, budget in budgets.items() if self.limits and budget.is_used_up(self.now)]
 
     def ready_at(self, container: Container) -> float:
         """From when on its compute limit lets a container hold; infinite: when those have left that do."""

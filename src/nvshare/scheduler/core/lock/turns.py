@@ -182,13 +182,9 @@ class Turns:
 
     # Whose turn it is, and until when.
 
-    def prepare(self, may_come: Callable[[Unit], bool], now: float, limits: bool) -> list[Container]:
-        """Time passed, or something changed; returns the containers whose budget is used up.
-
-        ``limits``: compute limits count.
-        """
-        self.service.pass_time(now)
-        used_up = self.service.use_up(limits=limits)
+    def prepare(self, may_come: Callable[[Unit], bool]) -> list[Container]:
+        """Time passed, or something changed; returns the containers whose budget is used up."""
+        used_up = self.service.use_up()
         self._due_at = NEVER
         if self.are_several or self._ranks[DUE]:
             self._promote(may_come)
