@@ -221,9 +221,7 @@ class WholeMachine(SwapMachine):
             self.come_back(slot)
         waiting = {process: process.turns for process in self.processes.values() if process.waits}
         for _ in range(4 * SLOTS):
-            self.clean_up()
-            self.deliver_all()
-            self.wait(70.0)
+            self.obey()
         self.deliver_all()
         self.end_those_in_the_way()
         here = [process for process in waiting if process in self.processes.values()]
@@ -234,6 +232,13 @@ class WholeMachine(SwapMachine):
             assert process.wanted is None, f"a growth is never answered: {process}"
             assert process.grant is None or process.runs, f"somebody holds and is not in: {process}"
 
+    def obey(self) -> None:
+        """Time passes, and nobody needs so much of it that it counts as unresponsive."""
+        for _ in range(10):
+            self.clean_up()
+            self.deliver_all()
+            self.wait(7.0)
+
     def end_those_in_the_way(self) -> None:
         """Those that wait for no memory end one after another, until nobody waits for memory any more."""
         while any(process.wanted for process in self.processes.values()):
@@ -241,9 +246,7 @@ class WholeMachine(SwapMachine):
             if able:
                 self.kill(able[0])
             for _ in range(SLOTS):
-                self.clean_up()
-                self.deliver_all()
-                self.wait(70.0)
+                self.obey()
             self.deliver_all()
             assert able or not any(process.wanted for process in self.processes.values()), (
                 f"all wait for each other: {self.processes}"
