@@ -10,7 +10,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from nvshare.scheduler.core.events import HostMemorySet, PinnedAssumed, Policy, PolicySet, QuantumSet
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.events import (
+    Backend,
+    Event,
+    HolderRecorded,
+    HostMemorySet,
+    PinnedAssumed,
+    Policy,
+    PolicySet,
+    QuantumSet,
+    ResidencyReported,
+    ResidentRecorded,
+    ResidentSettled,
+)
 from nvshare.scheduler.core.settings import Unresponsive
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.memory.swap_model import Process
@@ -28,6 +41,11 @@ PIECES = 20
 
 class OperatedMachine(WholeMachine):
     """Two devices and those who change what there is of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited: dict[Process, int] = {}
+        """Those that had memory when the scheduler began, and have not told it since; each with its record."""
 
     @initialize(
         host_bytes=st.sampled_from((0, 6 * GIB, 100 * GIB, 100 * GIB)),
@@ -75,6 +93,35 @@ class OperatedMachine(WholeMachine):
         ):
             self.handle(PinnedAssumed(process.number, pinned_bytes))
 
+    @rule()
+    def take_over(self) -> None:
+        """Another scheduler, which has a record of all; they come back one after another, whenever that is."""
+        self.core = Core(self.settings)
+        self.more_to_say = True
+        for forgotten in (self.arenas, self.former, self.asleep, self.condemned, self.dead, self.awaited):
+            forgotten.clear()
+        self.processes = {slot: process for slot, process in self.processes.items() if process.pinned}
+        self.measure_devices()
+        for record, process in enumerate(self.processes.values()):
+            assert isinstance(process, Worker)
+            process.number, process.recorded, process.former_grant = 0, process.grant, None
+            if process.recorded is not None:
+                self.handle(HolderRecorded(process.device, process.recorded))
+            if process.backend is Backend.SWAP:
+                self.awaited[process] = record
+                self.handle(ResidentRecorded(process.device, record))
+        self.more_to_say = False
+
+    @rule(slot=SLOT)
+    def kill(self, slot: int) -> None:
+        self.settle_record(self.processes.get(slot))
+        WholeMachine.kill(self, slot)
+
+    @rule()
+    def restart(self) -> None:
+        self.awaited.clear()
+        WholeMachine.restart(self)
+
     @rule(slot=SLOT, submissions=st.sampled_from((0, 1, 1000)))
     def compute(self, slot: int, submissions: int) -> None:
         """A holder tells how its work goes on."""
@@ -93,6 +140,17 @@ class OperatedMachine(WholeMachine):
                 while process.number and process.outbox:
                     self.say_one(process)
             WholeMachine.wait(self, seconds / pieces)
+
+    def handle(self, event: Event) -> None:
+        WholeMachine.handle(self, event)
+        if isinstance(event, ResidencyReported):
+            self.settle_record(self.process_of(event.client))
+
+    def settle_record(self, process: Process | None) -> None:
+        """It has told what it has, or will never do."""
+        record = self.awaited.pop(process, None) if process is not None else None
+        if record is not None:
+            WholeMachine.handle(self, ResidentSettled(record))
 
     def teardown(self) -> None:
         """Others end first."""

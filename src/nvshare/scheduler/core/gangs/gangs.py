@@ -316,8 +316,6 @@ class Gangs:
             if gang.phase is Phase.DUE and may_grant:
                 for unit, device in units.items():
                     device.lock.grant(unit, now, new_grant, actions)
-                for client, _ in self._members(gang.together):
-                    client.idle_at = float("-inf")
 
     def _tell(self, gang: Gang, now: float, actions: list[Action]) -> None:
         """Tells all members whether somebody waits for one of them; asks them to leave where all are idle then."""

@@ -233,7 +233,7 @@ class Lock:
             client.grants += 1
             self.grants += 1
             client.waited_seconds += now - client.since
-            client.since = now
+            client.since, client.idle_at = now, float("-inf")
             self.holders.others.append(client)
             self.mix.granted(client, now)
             if self._residency.clients:
@@ -312,12 +312,17 @@ class Lock:
         for client in unit.coming if self._residency.clients else ():
             if client.silent or self._residency.never_fits(client):
                 return False
-        return self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit)
+        return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit))
 
     def _able(self) -> Iterator[Unit]:
         """Those in line that neither unresponsive holders alone keep out nor a compute limit."""
         able = self.turns.in_turn()
-        return filter(self.may_come, able) if self.turns.service.limited or self.holders.unresponsive.count else able
+        return filter(self.may_come, able) if self._keeps_out else able
+
+    @property
+    def _keeps_out(self) -> bool:
+        """Whether a limit or an unresponsive holder may keep somebody out."""
+        return bool(self.turns.service.limited) or self.holders.unresponsive.count > 0
 
     def _is_ready(self, unit: Unit, now: float) -> bool:
         """Whether a unit that fits may have the lock now as far as its memory goes."""

@@ -49,7 +49,8 @@ class Memory:
     # What counts.
 
     is_known: bool = field(init=False)
-    """Whether the footprint is known, so that it can be said who fits beside this client."""
+    """Whether it says its footprint, so that it can be said who fits beside it. Like all that counts it changes in
+    ``count`` alone, between being taken out of the sums and put in again."""
     movable_bytes: int = field(init=False)
     """What has to be on the device only while the client holds; 0 while that is not known."""
     fixed_bytes: int = field(init=False)
