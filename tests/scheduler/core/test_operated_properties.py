@@ -104,9 +104,13 @@ class OperatedMachine(WholeMachine):
         self.measure_devices()
         for record, process in enumerate(self.processes.values()):
             assert isinstance(process, Worker)
-            process.number, process.recorded, process.former_grant = 0, process.grant, None
-            if process.recorded is not None:
-                self.handle(HolderRecorded(process.device, process.recorded))
+            process.number, process.recorded = 0, None
+            if process.grant is not None and process.grant != process.former_grant:
+                process.recorded = process.grant
+                self.handle(HolderRecorded(process.device, process.grant))
+            else:
+                # It is in no record of holders, and must leave.
+                process.former_grant, process.revoked = process.grant, process.grant is not None
             if process.backend is Backend.SWAP:
                 self.awaited[process] = record
                 self.handle(ResidentRecorded(process.device, record))

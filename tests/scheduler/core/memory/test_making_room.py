@@ -10,7 +10,7 @@ from nvshare.scheduler.core.events import (
     HolderRecorded,
     Policy,
 )
-from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, REST, TOTAL, Table
 
 CHUNK = 1 / 16
 """GiB."""
@@ -328,3 +328,19 @@ def test_what_the_driver_lacks_is_not_what_others_are_leaving_anyhow() -> None:
     assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 4 * GIB)) == ["evict B 7"]
     assert table.has("A", 4, 4, lacking=1) == []
     assert table.core.snapshot(0.0)[0].shortage_bytes == 0
+
+
+def test_who_has_grown_keeps_what_the_host_has_no_memory_for() -> None:
+    """A was told to leave by what was known of it then; what it can't leave by now it is not asked for any more."""
+    table = Table(Policy.EXCLUSIVE, host=4)
+    table.comes("A", 3, arena=4)
+    assert table.asks("A") == ["grant A"]
+    assert table.grows("A", 10) == ["allot A 10.625 as 1"]
+    granted = table.orders["A"]
+    pages(table, "B", 12)
+    assert table.asks("B") == ["evict A 10"]
+    table.timer()
+    assert table.releases("A") == ["grant B", "evict A 3"]
+    assert table.has("A", 10, 10, order=granted) == [f"allot A {6 + REST:g}"]
+    assert table.has("A", 10, 6 + REST) == []
+    assert table.core.deadline() is None

@@ -112,10 +112,14 @@ class Moves:
 
     def _meet_needs(self) -> None:
         for client in list(self._residency.present.clients.values()):
+            memory = client.memory
             # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
-            outran = client.state is ClientState.HOLDING and client.memory.moves_out
-            if client.memory.goes_by_others or outran:
-                self._allot(client, client.memory.resident_bytes)
+            outran = memory.moves_out and client.state is ClientState.HOLDING
+            if memory.goes_by_others or outran:
+                self._allot(client, memory.resident_bytes)
+            elif memory.moves_out and memory.allotted_bytes < memory.bound_bytes:
+                # It has grown since, and host memory has not.
+                self._allot(client, memory.bound_bytes)
         if (lacking := -self._room) > 0:
             movers = list(self._movers(None))
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting()) and not self._paging_bytes:

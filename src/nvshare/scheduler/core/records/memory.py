@@ -226,11 +226,16 @@ class Memory:
         return max(0, min(self.footprint_bytes, self._held_bytes) - takes_bytes)
 
     @property
+    def bound_bytes(self) -> int:
+        """What has to stay resident for want of host memory even when all of that is registered, as far as is known."""
+        if not self.reported or self.host_bytes >= self.footprint_bytes:
+            return 0
+        return self.stays_bytes(takes_bytes(self.host_bytes, self.footprint_bytes))
+
+    @property
     def can_leave(self) -> bool:
         """Whether some of what it is charged with can leave, or will when its host memory is registered."""
-        if not self.reported or self.host_bytes >= self.footprint_bytes:
-            return self.charge_bytes > 0
-        return self.charge_bytes > self.stays_bytes(takes_bytes(self.host_bytes, self.footprint_bytes))
+        return self.charge_bytes > self.bound_bytes
 
     @property
     def rests(self) -> bool:
