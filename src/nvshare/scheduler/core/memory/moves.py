@@ -110,7 +110,8 @@ class Moves:
     def _wake_at(self, moment: float) -> None:
         self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 
-    def _meet_needs(self) -> None:
+    def _take_back_orders(self) -> None:
+        """Nobody goes by what can't be done any more, or by what another scheduler said."""
         for client in list(self._residency.present.clients.values()):
             memory = client.memory
             # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
@@ -120,6 +121,9 @@ class Moves:
             elif memory.moves_out and memory.allotted_bytes < memory.bound_bytes:
                 # It has grown since, and host memory has not.
                 self._allot(client, memory.bound_bytes)
+
+    def _meet_needs(self) -> None:
+        self._take_back_orders()
         if (lacking := -self._room) > 0:
             movers = list(self._movers(None))
             if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting()) and not self._paging_bytes:
