@@ -50,6 +50,8 @@ TERMS = st.builds(
     memory_request_bytes=st.sampled_from((0, 0, GIB, 6 * GIB)),
     when_full=st.sampled_from((WhenFull.WAIT, WhenFull.WAIT, WhenFull.REFUSE)),
 )
+STYLES = ((False, True), (False, True), (True, True), (True, False))
+"""Whether teams are tied by a name, and whether it is said how many they are."""
 SIZES = st.sampled_from((2 * MIB, GIB, 3 * GIB, 5 * GIB, 8 * GIB, 13 * GIB))
 
 
@@ -77,7 +79,7 @@ class WholeMachine(SwapMachine):
         sizes=st.lists(SIZES, min_size=4, max_size=SLOTS),
         places=st.lists(PLACES, min_size=SLOTS, max_size=SLOTS),
         terms=st.lists(TERMS, min_size=3, max_size=3),
-        style=st.sampled_from(((False, True), (False, True), (True, True), (True, False))),
+        style=st.sampled_from(STYLES),
         unresponsive=st.sampled_from(Unresponsive),
     )
     def start(  # type: ignore[override]

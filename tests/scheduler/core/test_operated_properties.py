@@ -13,6 +13,7 @@ from hypothesis.stateful import initialize, rule
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     Backend,
+    DeviceForgotten,
     Event,
     HolderRecorded,
     HostMemorySet,
@@ -28,7 +29,7 @@ from nvshare.scheduler.core.settings import Unresponsive
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.memory.swap_model import Process
 from tests.scheduler.core.memory.test_swap_properties import GIB, PINNED, SLOT, SLOTS, TOTAL
-from tests.scheduler.core.test_nobody_waits_for_ever import DEVICES, PLACES, SIZES, TERMS, WholeMachine
+from tests.scheduler.core.test_nobody_waits_for_ever import DEVICES, PLACES, SIZES, STYLES, TERMS, WholeMachine
 from tests.scheduler.core.whole_model import Place, WatchedWorker, Worker
 
 pytestmark = pytest.mark.timeout(240)
@@ -53,12 +54,21 @@ class OperatedMachine(WholeMachine):
         places=st.lists(PLACES, min_size=SLOTS, max_size=SLOTS),
         terms=st.lists(TERMS, min_size=3, max_size=3),
         burst_seconds=st.sampled_from((0.0, 0.0, 10.0)),
+        style=st.sampled_from(STYLES),
+        unresponsive=st.sampled_from(Unresponsive),
     )
     def start(  # type: ignore[override]
-        self, host_bytes: int, sizes: list[int], places: list[Place], terms: list[Terms], burst_seconds: float
+        self,
+        host_bytes: int,
+        sizes: list[int],
+        places: list[Place],
+        terms: list[Terms],
+        burst_seconds: float,
+        style: tuple[bool, bool],
+        unresponsive: Unresponsive,
     ) -> None:
         self.burst_seconds = burst_seconds
-        WholeMachine.start(self, Policy.AUTO, host_bytes, sizes, places, terms, (False, True), Unresponsive.REPORT)
+        WholeMachine.start(self, Policy.AUTO, host_bytes, sizes, places, terms, style, unresponsive)
 
     @rule(policy=st.sampled_from(Policy), device=SOME_OR_ALL)
     def set_policy(self, policy: Policy, device: str | None) -> None:
@@ -80,6 +90,13 @@ class OperatedMachine(WholeMachine):
         used = sum(process.used_bytes for process in processes if process.device == device)
         self.foreign[device] = int(part * max(0, TOTAL - used))
         self.measure_devices()
+
+    @rule(device=DEVICE)
+    def forget(self, device: str) -> None:
+        """A device that nobody uses goes away, and is there again later."""
+        if not any(process.device == device for process in self.processes.values()):
+            self.handle(DeviceForgotten(device))
+            self.measure_devices()
 
     @rule(slot=SLOT, pinned_bytes=st.sampled_from((0, PINNED // 2, PINNED)))
     def assume(self, slot: int, pinned_bytes: int) -> None:
