@@ -10,7 +10,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -35,6 +35,8 @@ POLICIES = ("exclusive", "exclusive", "auto")
 """One of them, by the seed."""
 SERVED = ("--host-memory", "4GiB", "--reserve", "32MiB")
 QUANTUM_SECONDS = 0.2
+TERMS = ("weight", "priority", "compute_limit", "memory_request_bytes")
+"""What is set of them."""
 LONGEST_WAIT_SECONDS = 90.0
 """Sixteen programs take turns of at most half a second each, beside all that is done to them."""
 
@@ -93,6 +95,22 @@ class Chaos:
             except grpc.RpcError:
                 return ()
 
+    @contextmanager
+    def operator(self) -> Iterator[admin_pb2_grpc.AdminStub]:
+        """Calls of an operator, who takes note of a refusal."""
+        with grpc.insecure_channel(f"unix:{self.run_dir.admin_socket}") as channel, suppress(grpc.RpcError):
+            yield admin_pb2_grpc.AdminStub(channel)
+
+    def containers(self) -> set[str]:
+        """Whose terms can be set."""
+        named = {client.member_of for device in self.devices() for client in device.clients}
+        return named - {""}
+
+    def take_back_terms(self, container: str) -> None:
+        """A container has what it had at first."""
+        with self.operator() as admin:
+            admin.SetTerms(admin_pb2.SetTermsRequest(container=container, taken_back=TERMS), timeout=1)
+
     def one_of(self, chosen: Callable[[admin_pb2.Client], bool]) -> Program:
         """One of the programs that are chosen by what the scheduler says of them, else any."""
         pids = {client.pid for device in self.devices() for client in device.clients if chosen(client)}
@@ -119,6 +137,8 @@ class Chaos:
 
     def calm_down(self) -> None:
         """Every program makes progress when nothing more is done to it, and ends well."""
+        for container in self.containers():
+            self.take_back_terms(container)
         for place in (*self.programs, *self.gangs):
             place.resume()
         before = {place.name: place.rounds for place in self.programs}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections.abc import Callable, Mapping
 
-import grpc
-
-from nvshare.admin import admin_pb2, admin_pb2_grpc
+from nvshare.admin import admin_pb2
 from tests.chaos import floods, gang_deeds
 from tests.chaos.chaos import QUANTUM_SECONDS, Chaos
 from tests.chaos.programs import Program
+
+REQUEST_BYTES = 16 << 20
+"""Of all programs together it leaves room for the largest of them."""
 
 
 def _one_in(chaos: Chaos, *states: str) -> Program:
@@ -101,10 +101,30 @@ def resume_program(chaos: Chaos) -> None:
 
 
 def change_settings(chaos: Chaos) -> None:
-    """Sets the quantum, as an operator may at any time."""
-    with grpc.insecure_channel(f"unix:{chaos.run_dir.admin_socket}") as channel, contextlib.suppress(grpc.RpcError):
-        seconds = chaos.random.choice((0.05, QUANTUM_SECONDS, 0.5))
-        admin_pb2_grpc.AdminStub(channel).SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=1)
+    """Sets the quantum, as an operator may at any time, and the policy where nobody looks for overlaps."""
+    seconds = chaos.random.choice((0.05, QUANTUM_SECONDS, 0.5))
+    policy = chaos.random.choice(("auto", "exclusive", "off")) if chaos.policy == "auto" else chaos.policy
+    device = chaos.random.choice(["", *(device.uuid for device in chaos.devices())])
+    with chaos.operator() as admin:
+        admin.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds, device_uuid=device), timeout=1)
+        admin.SetPolicy(admin_pb2.SetPolicyRequest(policy=policy, device_uuid=device), timeout=1)
+
+
+def change_terms(chaos: Chaos) -> None:
+    """Sets what one of the programs may have, or takes it back."""
+    container = chaos.random.choice(["", *sorted(chaos.containers())])
+    chosen = admin_pb2.SetTermsRequest(
+        container=container,
+        weight=chaos.random.choice((0.5, 1.0, 4.0)),
+        priority=chaos.random.choice(("low", "normal", "high")),
+        compute_limit=chaos.random.choice((0.3, 1.0)),
+        memory_request_bytes=chaos.random.choice((0, REQUEST_BYTES)),
+    )
+    if container and chaos.random.random() < 0.3:
+        chaos.take_back_terms(container)
+    elif container:
+        with chaos.operator() as admin:
+            admin.SetTerms(chosen, timeout=1)
 
 
 DEEDS: Mapping[Callable[[Chaos], None], int] = {
@@ -121,6 +141,7 @@ DEEDS: Mapping[Callable[[Chaos], None], int] = {
     stop_moving: 2,
     resume_program: 8,
     change_settings: 2,
+    change_terms: 4,
     floods.flood_with_garbage: 2,
     floods.flood_with_footprints: 2,
     floods.flood_with_memory: 2,
