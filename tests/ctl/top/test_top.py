@@ -59,10 +59,14 @@ def resident(terminal: Terminal) -> list[str]:
 
 
 def restored(terminal: Terminal, before: list[object]) -> None:
-    """The terminal is as it was before the program had it."""
+    """The terminal is as it was before the program had it; what it wrote last may still be on its way."""
     assert terminal.modes() == before
-    for taken, given_back in ((ENTER, LEAVE), ("\x1b[?25l", "\x1b[?25h"), ("\x1b[?7l", "\x1b[?7h")):
-        assert terminal.output().rindex(taken) < terminal.output().rindex(given_back)
+
+    def is_given_back() -> bool:
+        output, pairs = terminal.output(), ((ENTER, LEAVE), ("\x1b[?25l", "\x1b[?25h"), ("\x1b[?7l", "\x1b[?7h"))
+        return all(0 <= output.rfind(taken) < output.rfind(given_back) for taken, given_back in pairs)
+
+    poll_until(is_given_back, "the terminal is given back")
 
 
 def holder_and_waiter(scheduler: Scheduler) -> None:
@@ -261,6 +265,7 @@ def test_an_error_restores_the_terminal(scheduler: Scheduler) -> None:
         before = terminal.modes()
         assert terminal.process.wait(30) == 1
         restored(terminal, before)
+        poll_until(lambda: "a mistake" in terminal.output(), "the traceback")
         assert terminal.output().index(LEAVE) < terminal.output().index("a mistake")
 
 
