@@ -120,7 +120,7 @@ class Moves:
                 self._allot(client, memory.resident_bytes)
             elif memory.moves_out and memory.allotted_bytes < memory.bound_bytes:
                 # It has grown since, and host memory has not.
-                self._allot(client, memory.bound_bytes)
+                self._allot(client, min(memory.bound_bytes, memory.resident_bytes))
 
     def _meet_needs(self) -> None:
         self._take_back_orders()
