@@ -330,8 +330,8 @@ def test_what_the_driver_lacks_is_not_what_others_are_leaving_anyhow() -> None:
     assert table.core.snapshot(0.0)[0].shortage_bytes == 0
 
 
-def test_who_has_grown_keeps_what_the_host_has_no_memory_for() -> None:
-    """A was told to leave by what was known of it then; what it can't leave by now it is not asked for any more."""
+def about_to_grow() -> tuple[Table, int]:
+    """A was granted 10 GiB, of which the host has memory for 4, by the order returned, and told to leave after it."""
     table = Table(Policy.EXCLUSIVE, host=4)
     table.comes("A", 3, arena=4)
     assert table.asks("A") == ["grant A"]
@@ -341,6 +341,18 @@ def test_who_has_grown_keeps_what_the_host_has_no_memory_for() -> None:
     assert table.asks("B") == ["evict A 10"]
     table.timer()
     assert table.releases("A") == ["grant B", "evict A 3"]
+    return table, granted
+
+
+def test_who_has_grown_keeps_what_the_host_has_no_memory_for() -> None:
+    """A was told to leave by what was known of it then; what it can't leave by now it is not asked for any more."""
+    table, granted = about_to_grow()
     assert table.has("A", 10, 10, order=granted) == [f"allot A {6 + REST:g}"]
     assert table.has("A", 10, 6 + REST) == []
     assert table.core.deadline() is None
+
+
+def test_nobody_keeps_more_than_it_has() -> None:
+    """A says that more of it is in host memory than it has host memory: what it has on the device is all that stays."""
+    table, granted = about_to_grow()
+    assert table.has("A", 10, 5, order=granted) == ["allot A 5"]
