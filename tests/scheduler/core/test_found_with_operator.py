@@ -1,6 +1,6 @@
 """What the random events of test_operated_properties.py found, as small as it could be made.
 
-In each a plan did not rest: what was to be done next changed nothing that had happened since.
+In each a plan did not rest: the next one did more though nothing had happened, or one rule undid what another one did.
 """
 
 from __future__ import annotations

@@ -120,6 +120,24 @@ def test_a_gang_is_idle_when_all_its_members_are() -> None:
     assert node.tell(ClientIdle(number("a1"))) == "revoke a1, revoke b1"
 
 
+@pytest.mark.parametrize("names", [("a1", "b1"), ("a1", "a2")])
+def test_what_was_said_in_the_turn_before_does_not_count(names: tuple[str, str]) -> None:
+    """A gang that left because it was idle is back at once; then it may have work, on one device as on several."""
+    node = Node()
+    node.gang(*names)
+    node.comes("a9")
+    node.asks("a1")
+    node.asks("a9")
+    assert [node.tell(ClientIdle(number(name))) for name in names] == [
+        "",
+        ", ".join(f"revoke {each}" for each in names),
+    ]
+    assert [node.releases(name) for name in names].count("grant a9") == 1
+    node.asks("a1")
+    assert node.releases("a9") == ", ".join(f"grant {name}" for name in names)
+    assert "revoke" not in node.asks("a9")
+
+
 def test_who_holds_when_it_joins_leaves_first() -> None:
     """It holds and the other one does not: it is revoked, and hears that it has joined when it has left."""
     node = Node()

@@ -74,6 +74,17 @@ def test_from_the_second_one_on() -> None:
     assert watched(made.handle(ClientGone(2), 1.0)) == {1: False}
 
 
+def test_who_pauses_is_not_watched() -> None:
+    """It is told so by itself, three seconds after it gave the lock back, and not when something else happens."""
+    made = core()
+    actions = come(made, 1, 4) + come(made, 2, 4)
+    for grant in (action for action in actions if isinstance(action, Grant)):
+        assert watched(made.handle(LockReleased(grant.client, grant.grant), 1.0)) == {}
+    assert made.deadline() == 4.0
+    assert watched(made.handle_timer(4.0)) == {1: False, 2: False}
+    assert made.deadline() is None
+
+
 @pytest.mark.parametrize("total", [0.9, 1.9])
 def test_who_holds_together_is_told(total: float) -> None:
     """As long as it is not known better, and when it is; not in a trial, nor where turns are better."""

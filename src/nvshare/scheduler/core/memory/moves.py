@@ -12,7 +12,7 @@ for the clients whose memory swaps:
 - For what lacks still, others leave: unused allotments first, then idle clients, least recently used first, then
   holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
   farthest. Never a holder, nor what a memory request keeps (requests.py). Only as many bytes as lack, one client at a
-  time, and no more than its host memory takes.
+  time, and no more than its host memory takes. Who was told to leave more, and has grown since, is told what it keeps.
 - One client at a time comes in; those that come in together do so one after another, and none leaves for another.
 - A client beside which no other can leave any more, and nobody pages, may use the reserve: it is alone but for what the
   host has no memory for.
