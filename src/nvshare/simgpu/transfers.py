@@ -20,6 +20,9 @@ TO_HOST: Final = "copy to host"
 TO_DEVICE: Final = "copy to device"
 """How the record calls a copy over the bus."""
 
+OWN_KERNELS: Final = ("nvs_hash_contents", "nvs_clear_contents")
+"""What nvshare executes for memory that moves."""
+
 _PAUSE_NS = 50_000_000
 """Copies this far apart are two transfers."""
 
@@ -47,7 +50,7 @@ def swaps(span: Span) -> bool:
 
 def work(spans: Iterable[Span]) -> list[Span]:
     """What the programs did on the device."""
-    return [span for span in spans if not swaps(span)]
+    return [span for span in spans if not (swaps(span) or span.name in OWN_KERNELS)]
 
 
 def transfers(spans: Sequence[Span]) -> list[Transfer]:

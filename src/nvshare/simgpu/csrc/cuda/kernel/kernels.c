@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels that the simulated devices know; simgpu/kernels.ptx has the same ones for a real GPU.
- * A module may name any of them as an `.entry` of its PTX text. What they do does not depend on the
- * grid.
+ * The kernels that the simulated devices know; simgpu/kernels.ptx has the same ones for a real GPU,
+ * but the last two. A module may name any of them as an `.entry` of its PTX text. What they do does
+ * not depend on the grid.
  *
  *   nvs_axpy(f32 a, ptr x, ptr y, u64 n)       y[i] = a * x[i] + y[i], float
  *   nvs_fill_f32(ptr p, f32 value, u64 n)      p[i] = value
@@ -21,6 +21,7 @@
  *                                              all-reduce of *sum + value. Rounds count from 1, and
  *                                              `page` is memory that all share: for each rank 4
  *                                              words, which are 0 at first
+ *   nvs_hash_contents, nvs_clear_contents      nvshare's own, in contents.c
  *
  * Owns nothing; the memory is pinned meanwhile.
  */
@@ -28,6 +29,8 @@
 
 #include <string.h>
 
+#include "cuda/contents.h"
+#include "kernel/contents.h"
 #include "memory/range.h"
 
 #define STAMP_FACTOR 0x9e3779b97f4a7c15ull
@@ -292,6 +295,8 @@ static const struct sim_kernel kernels[] = {
 	{ "nvs_stamp_u64", 4, { 8, 8, 8, 8 }, stamp },
 	{ "nvs_count_wrong_u64", 5, { 8, 8, 8, 8, 8 }, count_wrong },
 	{ "nvs_meet_u64", 6, { 8, 8, 8, 8, 8, 8 }, meet },
+	{ NVS_HASH_KERNEL, 5, { sizeof(struct nvs_hash_key), 8, 8, 8, 8 }, sim_hash_contents },
+	{ NVS_CLEAR_KERNEL, 3, { 8, 8, 8 }, sim_clear_contents },
 };
 
 const struct sim_kernel *sim_kernel_find(const char *name)

@@ -8,7 +8,7 @@
 #include "sim.h"
 
 #define SIM_MAX_PARAMETERS 8
-#define SIM_PARAMETER_BYTES 64
+#define SIM_PARAMETER_BYTES 640 /* enough for those of kernels.c */
 
 struct sim_kernel;
 struct sim_steps;
