@@ -156,7 +156,9 @@ def _build_object(target: Target, library: Library, source: Path) -> Path:
     includes = [f"-I{SOURCES / 'nvshare' / name}" for name in (*library.source_folders, *SHARED_HEADERS)]
     command = [*target.compiler, *target.flags, *COMPILE_FLAGS, *library.compile_flags, *includes, "-c", str(source)]
     stamp = output.with_suffix(".flags")
-    if not _is_current(output, _read_dependencies(dependencies, source), stamp, command):
+    # What an assembler file takes in as it is, its compiler does not name.
+    taken_in = [path for path in source.parent.glob(f"{source.stem}.*") if source.suffix == ".S"]
+    if not _is_current(output, [*_read_dependencies(dependencies, source), *taken_in], stamp, command):
         _run(target, source, [*command, "-MMD", "-MF", str(dependencies), "-o", str(output)])
         stamp.write_text(_digest(command))
     return output

@@ -14,8 +14,8 @@ CASES = re.findall(r"\bCASE\((\w+)\)", (FOLDER / "main.c").read_text().split("#d
 CSRC = build_native.SOURCES / "nvshare" / "shim" / "csrc"
 # What the program itself stands for, by the beginning of the path; and the preload's dlsym, of which it has no need.
 REPLACED = (
-    *("client/", "start.c", "memory/room", "memory/swap/mover", "memory/swap/copies"),
-    *("memory/swap/arena", "memory/swap/granules"),
+    *("client/", "start.c", "memory/room", "memory/swap/mover", "memory/swap/flights", "memory/swap/contents"),
+    *("memory/swap/copies", "memory/swap/arena", "memory/swap/granules"),
 )
 LEFT_OUT = ("driver/loader.",)
 

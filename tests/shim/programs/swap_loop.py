@@ -126,6 +126,28 @@ def check(name: str, seed: str) -> str:
     return str(result) if result else "right" if data.raw == contents(seed, SIZES[name]) else "wrong"
 
 
+def poke(name: str, place: str, value: str) -> int:
+    """Writes one byte; passes the gate."""
+    return int(DRIVER.cuMemcpyHtoD_v2(ctypes.c_ulonglong(address(name) + int(place)), bytes([int(value)]), 1))
+
+
+def peek(name: str, place: str) -> int:
+    """Reads one byte; passes the gate. A negative answer is the driver's."""
+    data = ctypes.create_string_buffer(1)
+    result = DRIVER.cuMemcpyDtoH_v2(data, ctypes.c_ulonglong(address(name) + int(place)), 1)
+    return -result if result else data.raw[0]
+
+
+def clear(name: str) -> int:
+    """Makes it zero; passes the gate."""
+    return int(DRIVER.cuMemsetD8_v2(POINTERS[name], 0, ctypes.c_size_t(SIZES[name])))
+
+
+def use_another() -> int:
+    """Makes another context of the first device current."""
+    return int(DRIVER.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0))
+
+
 def capture(name: str, value: str, mode: str = "0") -> int:
     """Begins to capture a graph that fills the memory with a byte; ``mode``: CUstreamCaptureMode."""
     stream = ctypes.c_void_p()
@@ -216,6 +238,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
             write,
             check,
         ),
+        *(poke, peek, clear, use_another),
         *(capture, end_capture, replay, fail, churn, fork, stop),
     )
 }

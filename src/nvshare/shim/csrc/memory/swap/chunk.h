@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
+#include "memory/swap/hash.h"
 
 struct nvs_device;
 
@@ -17,7 +18,7 @@ struct nvs_device;
 #define NVS_CHUNK_BYTES (64u << 20)
 
 enum nvs_place {
-	NVS_PLACE_NOWHERE = 0, /* never had contents, no device memory */
+	NVS_PLACE_NOWHERE = 0, /* no device memory, and no contents, or zeros */
 	NVS_PLACE_HOST = 1,    /* copied out, no device memory */
 	NVS_PLACE_DEVICE = 2,
 	NVS_PLACE_MOVING = 3, /* in the mover's hands, out or in */
@@ -54,8 +55,12 @@ struct nvs_chunk {
 	 * of the host copy, or it had none; UINT64_MAX: never. Written by chunks.c.
 	 */
 	uint64_t clean_at;
-	/* The granules have its contents of clean_at. Written by the mover while it is MOVING. */
-	bool host_copy;
+	/*
+	 * Written by the mover while it is MOVING: the granules have its contents of clean_at, and
+	 * their hash; or all of the contents are zeros, of which there is no copy.
+	 */
+	bool host_copy, hashed, zeros;
+	struct nvs_hash hash;
 	/*
 	 * In the arena, bytes / NVS_GRANULE_BYTES of them; NULL: none. The arena's; written with
 	 * its lock. Kept while the chunk lives unless another one needs them.
@@ -63,7 +68,7 @@ struct nvs_chunk {
 	uint32_t *granules;
 
 	/* The rest is for chunk.c and chunks.c alone. */
-	bool had_contents;  /* they were copied out once: without a host copy it is not clean */
+	bool had_contents;  /* that are not zeros: without a host copy it is not clean */
 	bool entered;	    /* a thread of the program works on it */
 	bool swapped;	    /* the host copy alone has its contents; places.c counts it */
 	CUdeviceptr window; /* a mapping of ours while it moves; 0: none */

@@ -92,7 +92,7 @@ static void arrived(struct nvs_chunk *chunk, bool clean)
 void nvs_chunk_out(struct nvs_chunk *chunk)
 {
 	nvs_chunk_drop_memory(chunk);
-	chunk->had_contents |= chunk->host_copy;
+	chunk->had_contents = chunk->host_copy || (chunk->had_contents && !chunk->zeros);
 	left(chunk, chunk->host_copy ? NVS_PLACE_HOST : NVS_PLACE_NOWHERE);
 }
 

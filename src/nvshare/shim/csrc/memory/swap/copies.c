@@ -53,6 +53,7 @@ static bool prepare(struct nvs_copies *copies, struct nvs_device *device, struct
 		return true;
 	if (copies->made_in)
 		nvs_arena_register_again(device);
+	nvs_contents_forget(&copies->contents);
 	copies->made_in = NULL;
 	if (!make_streams(copies))
 		return false;
@@ -137,11 +138,18 @@ CUresult nvs_copies_submit(struct nvs_copies *copies, struct nvs_chunk *chunk, b
 			   unsigned int slot)
 {
 	CUstream stream = out ? copies->out : copies->in;
-	CUresult result = submit(chunk, out, stream);
+	CUresult result = !out && chunk->zeros
+				  ? nvs_contents_clear(&copies->contents, chunk, stream)
+				  : submit(chunk, out, stream);
 
 	if (result == CUDA_SUCCESS)
 		result = NVS_CALL(cuEventRecord, copies->events[slot], stream);
 	return result == CUDA_SUCCESS ? result : stopped(result, stream);
+}
+
+CUresult nvs_copies_hash(struct nvs_copies *copies, struct nvs_chunk *chunk, unsigned int slot)
+{
+	return nvs_contents_hash(&copies->contents, chunk, slot, copies->events[slot]);
 }
 
 CUresult nvs_copies_query(const struct nvs_copies *copies, bool out, unsigned int slot)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the movers. A mover's record is its thread's; only `running` is written by others. It takes
- * no lock but those of the calls that it makes.
+ * Owns the movers. A mover's record is its thread's; only `running` is written by others, and
+ * `spared_bytes` read. It takes no lock but those of the calls that it makes.
  *
- * Several chunks are on the way at once, each with an event behind its copies: while one is being
- * copied the memory of another is made or given back, and the link is never idle. One direction at
- * a time. The driver's own functions are called, not the hooks: nothing here waits at the gate.
- * Nothing of the program's runs meanwhile (chunks move only while the gate is closed and drained),
- * and the drain never sees a copy. What fails leaves a chunk as it was: until the contents are on
- * the device the host copy is the truth, until they are in the host copy the device is.
+ * One direction at a time. The driver's own functions are called, not the hooks: nothing here waits
+ * at the gate. Nothing of the program's runs meanwhile (chunks move only while the gate is closed
+ * and drained), and the drain never sees a copy. What fails leaves a chunk as it was: until the
+ * contents are on the device the host copy is the truth, until they are in the host copy the device
+ * is.
  */
 #define _GNU_SOURCE
 #include "memory/swap/mover.h"
@@ -17,7 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
@@ -26,75 +24,20 @@
 #include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
-#include "memory/swap/copies.h"
-#include "process/log.h"
+#include "memory/swap/flights.h"
 #include "process/thread.h"
 
-#define LOOK_NS 50000 /* between two looks at an event; a chunk takes a millisecond */
 #define FIRST_PAUSE_NS 1000000u
 #define LONGEST_PAUSE_NS 256000000u
 
-/* A chunk on its way. */
-struct flight {
-	struct nvs_chunk *chunk;
-	bool copied; /* its event is behind the copies */
-};
-
 struct mover {
 	_Atomic bool running;
+	_Atomic uint64_t spared_bytes;
 	struct nvs_device *device;
-	struct nvs_copies copies;
-	/* A ring: `count` of them from `first` on, the oldest first. */
-	struct flight flights[NVS_COPIES];
-	unsigned int first, count;
-	bool failed; /* a copy did; said so */
+	struct nvs_flights flights;
 };
 
 static struct mover movers[NVS_MAX_DEVICES];
-
-/* Flights */
-
-static void say_failed(struct mover *mover, CUresult result, bool out)
-{
-	nvs_lost_suspect(mover->device, result);
-	if (!mover->failed)
-		nvs_log("device %d: memory could not be brought %s (error %d); trying again",
-			mover->device->ordinal, out ? "out" : "back", (int)result);
-	mover->failed = true;
-}
-
-/* `copies`: there are contents to copy. False: that failed. */
-static bool take_off(struct mover *mover, struct nvs_chunk *chunk, bool out, bool copies)
-{
-	unsigned int slot = (mover->first + mover->count) % NVS_COPIES;
-	CUresult result = CUDA_SUCCESS;
-
-	if (copies)
-		result = nvs_copies_submit(&mover->copies, chunk, out, slot);
-	if (result != CUDA_SUCCESS) {
-		say_failed(mover, result, out);
-		return false;
-	}
-	mover->flights[slot] = (struct flight){ .chunk = chunk, .copied = copies };
-	mover->count++;
-	return true;
-}
-
-/* Waits for the oldest; false: its contents have not come across. */
-static bool land(struct mover *mover, struct flight *flight, bool out)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	*flight = mover->flights[mover->first];
-	while (flight->copied && (result = nvs_copies_query(&mover->copies, out, mover->first)) ==
-					 CUDA_ERROR_NOT_READY)
-		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
-	mover->first = (mover->first + 1) % NVS_COPIES;
-	mover->count--;
-	if (result != CUDA_SUCCESS)
-		say_failed(mover, result, out);
-	return result == CUDA_SUCCESS;
-}
 
 /* Out */
 
@@ -134,9 +77,7 @@ static bool begin_out(struct mover *mover)
 	clean = nvs_chunk_is_clean(chunk);
 	ready = (clean && !chunk->host_copy) || nvs_chunk_is_managed(chunk) ||
 		nvs_arena_hold(chunk);
-	/* From here on the copy is half an old one and half a new one. */
-	chunk->host_copy &= clean;
-	if (ready && take_off(mover, chunk, true, !clean))
+	if (ready && nvs_flights_leave(&mover->flights, chunk, clean))
 		return true;
 	keep(mover, chunk);
 	return false;
@@ -144,16 +85,16 @@ static bool begin_out(struct mover *mover)
 
 static bool finish_out(struct mover *mover)
 {
-	struct flight flight;
-	bool across = land(mover, &flight, true);
+	struct nvs_flight flight = nvs_flights_land(&mover->flights, true);
 	struct nvs_chunk *chunk = flight.chunk;
 	uint64_t bytes = chunk->bytes;
 
-	if (!across) {
+	if (flight.failed) {
 		keep(mover, chunk);
 		return false;
 	}
-	chunk->host_copy |= flight.copied;
+	if (!flight.copied && chunk->host_copy)
+		atomic_fetch_add(&mover->spared_bytes, bytes);
 	nvs_chunk_out(chunk);
 	nvs_room_left(mover->device, bytes, true);
 	return true;
@@ -214,7 +155,7 @@ static struct nvs_chunk *find_entering(struct mover *mover, uint64_t bytes)
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		nvs_room_refused(device, bytes);
 	else if (result != CUDA_SUCCESS)
-		say_failed(mover, result, false);
+		nvs_flights_say_failed(&mover->flights, result, false);
 	return chunk;
 }
 
@@ -228,7 +169,7 @@ static bool begin_in(struct mover *mover, uint64_t allowed)
 	chunk = find_entering(mover, allowed);
 	if (!chunk)
 		return false;
-	if (take_off(mover, chunk, false, chunk->host_copy))
+	if (nvs_flights_enter(&mover->flights, chunk))
 		return true;
 	send_back(mover, chunk);
 	return false;
@@ -236,16 +177,16 @@ static bool begin_in(struct mover *mover, uint64_t allowed)
 
 static bool finish_in(struct mover *mover)
 {
-	struct flight flight;
-	bool across = land(mover, &flight, false);
-	uint64_t bytes = flight.chunk->bytes;
+	struct nvs_flight flight = nvs_flights_land(&mover->flights, false);
+	struct nvs_chunk *chunk = flight.chunk;
+	uint64_t bytes = chunk->bytes;
 
-	if (!across) {
-		send_back(mover, flight.chunk);
+	if (flight.failed) {
+		send_back(mover, chunk);
 		return false;
 	}
-	nvs_arena_spare(flight.chunk);
-	nvs_chunk_in(flight.chunk);
+	nvs_arena_spare(chunk);
+	nvs_chunk_in(chunk);
 	nvs_room_entered(mover->device, bytes, true);
 	return true;
 }
@@ -263,12 +204,12 @@ static bool transfer(struct mover *mover, bool out)
 	uint64_t bytes;
 
 	for (;;) {
-		if (!blocked && mover->count < NVS_COPIES &&
+		if (!blocked && nvs_flights_free(&mover->flights) &&
 		    nvs_room_next(mover->device, &bytes) == wanted) {
 			blocked = !(out ? begin_out(mover) : begin_in(mover, bytes));
 			continue;
 		}
-		if (!mover->count)
+		if (!mover->flights.count)
 			return moved;
 		if (out ? finish_out(mover) : finish_in(mover))
 			moved = true;
@@ -306,11 +247,11 @@ static bool work(struct mover *mover)
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return move == NVS_ROOM_BRING_OUT && abandon(mover);
 	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) ||
-	    !nvs_copies_begin(&mover->copies, mover->device))
+	    !nvs_copies_begin(&mover->flights.copies, mover->device))
 		return false;
 	worked = (move != NVS_ROOM_NOTHING && transfer(mover, move == NVS_ROOM_BRING_OUT)) ||
 		 nvs_arena_register(mover->device);
-	nvs_copies_end(&mover->copies);
+	nvs_copies_end(&mover->flights.copies);
 	return worked;
 }
 
@@ -348,9 +289,14 @@ void nvs_mover_start(struct nvs_device *device)
 
 	if (atomic_exchange(&mover->running, true))
 		return;
-	mover->device = device;
+	mover->device = mover->flights.device = device;
 	if (!nvs_thread_create(run, mover))
 		atomic_store(&mover->running, false);
+}
+
+uint64_t nvs_mover_spared_bytes(const struct nvs_device *device)
+{
+	return atomic_load(&movers[device->ordinal].spared_bytes);
 }
 
 void nvs_movers_forked(void)

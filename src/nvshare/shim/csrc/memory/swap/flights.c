@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks on their way. No state beside the record that is passed in, which is its mover's; no lock.
+ *
+ * What leaves is hashed first, unless it is clean: the hash is made on the device at the rate of
+ * its memory, so it costs a fiftieth of the copy that it may save, beside the copies of others. It
+ * is that of what the host copy gets then, and at the next time says whether the host copy, which
+ * stays in the arena while nobody needs its place, still has the contents.
+ */
+#define _GNU_SOURCE
+#include "memory/swap/flights.h"
+
+#include <time.h>
+
+#include "gate/device.h"
+#include "gate/lost.h"
+#include "memory/swap/arena.h"
+#include "memory/swap/chunk.h"
+#include "process/log.h"
+
+#define LOOK_NS 50000 /* between two looks at an event; a copy takes a millisecond */
+
+void nvs_flights_say_failed(struct nvs_flights *flights, CUresult result, bool out)
+{
+	nvs_lost_suspect(flights->device, result);
+	if (!flights->failed)
+		nvs_log("device %d: memory could not be brought %s (error %d); trying again",
+			flights->device->ordinal, out ? "out" : "back", (int)result);
+	flights->failed = true;
+}
+
+static unsigned int slot_of(const struct nvs_flights *flights, unsigned int number)
+{
+	return (flights->first + number) % NVS_COPIES;
+}
+
+static unsigned int free_slot(const struct nvs_flights *flights)
+{
+	return slot_of(flights, flights->count);
+}
+
+static void add(struct nvs_flights *flights, struct nvs_chunk *chunk, enum nvs_flight_stage stage)
+{
+	flights->list[free_slot(flights)] = (struct nvs_flight){ .chunk = chunk, .stage = stage };
+	flights->count++;
+}
+
+static bool copy(struct nvs_flights *flights, struct nvs_chunk *chunk, bool out, unsigned int slot)
+{
+	CUresult result = nvs_copies_submit(&flights->copies, chunk, out, slot);
+
+	if (result != CUDA_SUCCESS)
+		nvs_flights_say_failed(flights, result, out);
+	return result == CUDA_SUCCESS;
+}
+
+/* `hash` NULL: it is not known. */
+static bool copy_out(struct nvs_flights *flights, struct nvs_chunk *chunk,
+		     const struct nvs_hash *hash, unsigned int slot)
+{
+	/* From here on the host copy is half an old one and half a new one. */
+	chunk->host_copy = chunk->zeros = false;
+	chunk->hashed = hash != NULL;
+	if (hash)
+		chunk->hash = *hash;
+	return copy(flights, chunk, true, slot);
+}
+
+bool nvs_flights_leave(struct nvs_flights *flights, struct nvs_chunk *chunk, bool clean)
+{
+	unsigned int slot = free_slot(flights);
+	enum nvs_flight_stage stage = NVS_FLIGHT_COPY;
+
+	if (clean)
+		stage = NVS_FLIGHT_NOTHING;
+	else if (!nvs_chunk_is_managed(chunk) &&
+		 nvs_copies_hash(&flights->copies, chunk, slot) == CUDA_SUCCESS)
+		stage = NVS_FLIGHT_HASH;
+	if (stage == NVS_FLIGHT_COPY && !copy_out(flights, chunk, NULL, slot))
+		return false;
+	add(flights, chunk, stage);
+	return true;
+}
+
+bool nvs_flights_enter(struct nvs_flights *flights, struct nvs_chunk *chunk)
+{
+	bool copies = chunk->host_copy || chunk->zeros;
+
+	if (copies && !copy(flights, chunk, false, free_slot(flights)))
+		return false;
+	add(flights, chunk, copies ? NVS_FLIGHT_COPY : NVS_FLIGHT_NOTHING);
+	return true;
+}
+
+/* What leaves is hashed. */
+static void finish_hash(struct nvs_flights *flights, struct nvs_flight *flight, unsigned int slot)
+{
+	struct nvs_chunk *chunk = flight->chunk;
+	struct nvs_hash hash;
+
+	nvs_contents_read(&flights->copies.contents, chunk, slot, &hash);
+	flight->stage = NVS_FLIGHT_NOTHING;
+	if (chunk->host_copy && chunk->hashed && nvs_hash_equal(&chunk->hash, &hash))
+		return;
+	if (hash.zeros) {
+		chunk->host_copy = false;
+		chunk->zeros = true;
+		nvs_arena_give(chunk);
+		return;
+	}
+	flight->failed = !copy_out(flights, chunk, &hash, slot);
+	if (!flight->failed)
+		flight->stage = NVS_FLIGHT_COPY;
+}
+
+static void look_at_one(struct nvs_flights *flights, bool out, unsigned int slot)
+{
+	struct nvs_flight *flight = &flights->list[slot];
+	CUresult result;
+
+	if (flight->stage == NVS_FLIGHT_NOTHING)
+		return;
+	result = nvs_copies_query(&flights->copies, out, slot);
+	if (result == CUDA_ERROR_NOT_READY)
+		return;
+	if (result == CUDA_SUCCESS && flight->stage == NVS_FLIGHT_HASH) {
+		finish_hash(flights, flight, slot);
+		return;
+	}
+	if (result != CUDA_SUCCESS)
+		nvs_flights_say_failed(flights, result, out);
+	else if (out)
+		flight->chunk->host_copy = true;
+	flight->copied = result == CUDA_SUCCESS;
+	flight->failed = !flight->copied;
+	flight->stage = NVS_FLIGHT_NOTHING;
+}
+
+struct nvs_flight nvs_flights_land(struct nvs_flights *flights, bool out)
+{
+	struct nvs_flight *oldest = &flights->list[flights->first];
+
+	for (;;) {
+		/* A copy begins as soon as the hash is known, whatever is before it. */
+		for (unsigned int i = 0; i < flights->count; i++)
+			look_at_one(flights, out, slot_of(flights, i));
+		if (oldest->stage == NVS_FLIGHT_NOTHING)
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	}
+	flights->first = slot_of(flights, 1);
+	flights->count--;
+	return *oldest;
+}
