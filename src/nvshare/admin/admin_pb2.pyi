@@ -689,6 +689,7 @@ class Swapping(_message.Message):
     STALL_SECONDS_FIELD_NUMBER: _builtins.int
     PREFETCHED_FIELD_NUMBER: _builtins.int
     REFUSED_GROWTHS_FIELD_NUMBER: _builtins.int
+    SPARED_BYTES_FIELD_NUMBER: _builtins.int
     in_bytes: _builtins.int
     out_bytes: _builtins.int
     in_seconds: _builtins.float
@@ -704,6 +705,8 @@ class Swapping(_message.Message):
     """Of the stalls, those of clients whose memory was on the device before the holder left."""
     refused_growths: _builtins.int
     """Growths that were refused: CUDA_ERROR_OUT_OF_MEMORY in the program."""
+    spared_bytes: _builtins.int
+    """Left and was not copied, because host memory had it already."""
     def __init__(
         self,
         *,
@@ -717,10 +720,11 @@ class Swapping(_message.Message):
         stall_seconds: _builtins.float = ...,
         prefetched: _builtins.int = ...,
         refused_growths: _builtins.int = ...,
+        spared_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_bytes", b"in_bytes", "in_bytes_per_second", b"in_bytes_per_second", "in_seconds", b"in_seconds", "out_bytes", b"out_bytes", "out_bytes_per_second", b"out_bytes_per_second", "out_seconds", b"out_seconds", "prefetched", b"prefetched", "refused_growths", b"refused_growths", "stall_seconds", b"stall_seconds", "stalls", b"stalls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_bytes", b"in_bytes", "in_bytes_per_second", b"in_bytes_per_second", "in_seconds", b"in_seconds", "out_bytes", b"out_bytes", "out_bytes_per_second", b"out_bytes_per_second", "out_seconds", b"out_seconds", "prefetched", b"prefetched", "refused_growths", b"refused_growths", "spared_bytes", b"spared_bytes", "stall_seconds", b"stall_seconds", "stalls", b"stalls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

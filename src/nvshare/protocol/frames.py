@@ -230,6 +230,8 @@ class Resident:
     """Of it, registered with the driver."""
     lacking_bytes: int = 0
     """Refused by the driver within the allotment."""
+    spared_bytes: int = 0
+    """Of all that ever left, what was not copied, because host memory had it already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,7 @@ struct nvs_wire_memory {
 	uint64_t usable_bytes;	 /* RESIDENT: of it, ready for copies */
 	uint64_t lacking_bytes;	 /* RESIDENT: refused by the driver within the allotment */
 	uint64_t segment_bytes;	 /* ARENA: the size of what the descriptor is for */
+	uint64_t spared_bytes;	 /* RESIDENT: of what ever left, host memory had it already */
 };
 
 #define NVS_WIRE_CONTAINER_BYTES 48

@@ -83,9 +83,10 @@ def _memory(device: admin_pb2.Device) -> Text:
 def _swapping(device: admin_pb2.Device) -> str:
     swapped = sum(client.swap.swapped_bytes for client in device.clients)
     so_far = device.swapping
+    spared = f" and {display.size(so_far.spared_bytes)} unchanged" if so_far.spared_bytes else ""
     return (
         f"{display.size(swapped)} swapped, reserve {display.size(device.reserve_bytes)}; "
-        f"in all {display.size(so_far.out_bytes)} out, {display.size(so_far.in_bytes)} in"
+        f"in all {display.size(so_far.out_bytes)} out{spared}, {display.size(so_far.in_bytes)} in"
     )
 
 

@@ -202,7 +202,12 @@ _COUNTERS: tuple[tuple[str, str, Figure], ...] = (
     ("held_seconds", "Time that clients held the lock, added up.", lambda device: device.totals.held_seconds),
     ("waited_seconds", "Time that clients waited for the lock, added up.", lambda device: device.totals.waited_seconds),
     ("swap_in_bytes", "Memory that came in from host memory.", lambda device: device.traffic.in_bytes),
-    ("swap_out_bytes", "Memory that left for host memory.", lambda device: device.traffic.out_bytes),
+    ("swap_out_bytes", "Memory that was copied to host memory.", lambda device: device.traffic.out_bytes),
+    (
+        "swap_spared_bytes",
+        "Memory that left and was not copied, because host memory had it already.",
+        lambda device: device.traffic.spared_bytes,
+    ),
     ("swap_in_seconds", "Time in which memory came in.", lambda device: device.traffic.in_seconds),
     ("swap_out_seconds", "Time in which memory left.", lambda device: device.traffic.out_seconds),
     (

@@ -77,6 +77,7 @@ def _swapping_message(traffic: TrafficSnapshot) -> admin_pb2.Swapping:
     return admin_pb2.Swapping(
         in_bytes=traffic.in_bytes,
         out_bytes=traffic.out_bytes,
+        spared_bytes=traffic.spared_bytes,
         in_seconds=traffic.in_seconds,
         out_seconds=traffic.out_seconds,
         in_bytes_per_second=traffic.in_bytes_per_second,

@@ -144,6 +144,7 @@ def event_of(
                 usable_bytes=frame.usable_bytes,
                 out_bytes=frame.out_bytes,
                 lacking_bytes=frame.lacking_bytes,
+                spared_bytes=frame.spared_bytes,
             )
         case wire.Progress(submissions, at_microseconds, looks, empty_looks):
             return ProgressReported(client, submissions, at_microseconds / 1e6, looks, empty_looks)

@@ -190,6 +190,8 @@ class ResidencyReported:
     """Of the footprint, copied to host memory."""
     lacking_bytes: int = 0
     """What the driver refused though it was within the allotment."""
+    spared_bytes: int = 0
+    """Of all that ever left, what was not copied, because host memory had it already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,6 +195,8 @@ class TrafficSnapshot:
     """That came in from host memory."""
     out_bytes: int = 0
     """That were copied out."""
+    spared_bytes: int = 0
+    """That left and were not copied, because host memory had them already."""
     in_seconds: float = 0.0
     """While something came in."""
     out_seconds: float = 0.0

@@ -74,6 +74,8 @@ class Traffic:
         """Those for which nothing had to be waited for."""
         self.refused = 0
         """Growths that were refused."""
+        self.spared_bytes = 0
+        """That left and were not copied."""
         self._vacant_since: float | None = None
         self._came_before_bytes = 0
         self._held_up = False
@@ -91,7 +93,7 @@ class Traffic:
         waits: bool = False,
         prepares: bool = False,
     ) -> None:
-        """A client says that so many bytes more came in, and so many left.
+        """A client says that so many bytes more were copied in, and so many out.
 
         ``prepares``: it made host memory ready meanwhile, which it does once; ``waits``: for room that others leave.
         Then it is slower than the link, and a hand-over in which somebody prepares says nothing of the next one.
@@ -130,6 +132,7 @@ class Traffic:
         return TrafficSnapshot(
             in_bytes=self.into.moved_bytes,
             out_bytes=self.out.moved_bytes,
+            spared_bytes=self.spared_bytes,
             in_seconds=self.into.seconds,
             out_seconds=self.out.seconds,
             in_bytes_per_second=self.into.bytes_per_second,

@@ -99,6 +99,8 @@ class Memory:
     """That came in from host memory, since it was registered."""
     left_bytes: int = 0
     """That were copied out since then."""
+    spared_bytes: int = 0
+    """That ever left without being copied, as it says."""
     growth: Growth | None = None
     """Not answered yet."""
     grown_order: int = 0
@@ -136,15 +138,17 @@ class Memory:
         self.fixed_bytes = self.headroom_bytes + (self.footprint_bytes if is_native else 0)
         self.movable_bytes = 0 if is_native else max(self.footprint_bytes, self.growing_bytes)
 
-    def report(self, event: ResidencyReported, now: float) -> tuple[int, int]:
-        """It told its memory, legally. Returns what came in and what left since the last report, 0 if it is the first;
-        what was freed did not move."""
+    def report(self, event: ResidencyReported, now: float) -> tuple[int, int, int]:
+        """It told its memory, legally. Returns what came in since the last report, what was copied out, and what left
+        without, 0 if it is the first; what was freed did not move."""
         while self._told[0][0] < event.order:
             self._told.popleft()
         self.going_by = event.order
-        copied_bytes = event.out_bytes - self.out_bytes if self.reported else 0
-        came_bytes = max(0, -copied_bytes - max(0, self.footprint_bytes - event.footprint_bytes))
-        left_bytes = max(0, copied_bytes)
+        more_bytes = event.out_bytes - self.out_bytes if self.reported else 0
+        came_bytes = max(0, -more_bytes - max(0, self.footprint_bytes - event.footprint_bytes))
+        spared_bytes = min(max(0, more_bytes), max(0, event.spared_bytes - self.spared_bytes))
+        left_bytes = max(0, more_bytes) - spared_bytes
+        self.spared_bytes = event.spared_bytes
         self.came_bytes += came_bytes
         self.left_bytes += left_bytes
         self.reported = True
@@ -166,7 +170,7 @@ class Memory:
         # What was granted and is not there it has not taken, or given back: it asks again for that.
         self.unmovable_bytes = max([event.fixed_bytes, *[fixed_bytes for _, fixed_bytes in self._granted]])
         self._charge()
-        return came_bytes, left_bytes
+        return came_bytes, left_bytes, spared_bytes
 
     def tell(self, allotted_bytes: int, now: float) -> int:
         """It is told that no more than so much may be resident, and what is admitted; returns the order's number."""

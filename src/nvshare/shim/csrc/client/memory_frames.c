@@ -99,6 +99,7 @@ static bool next_of_room(struct nvs_device *device, uint64_t now, bool all, stru
 		swapped = nvs_chunks_swapped_bytes(device);
 		frame->memory.out_bytes =
 			swapped < frame->footprint_bytes ? swapped : frame->footprint_bytes;
+		frame->memory.spared_bytes = nvs_mover_spared_bytes(device);
 	}
 	return true;
 }
