@@ -25,6 +25,7 @@ SPARE_GIB = 12
 
 EXPERIMENTS = {
     "rate": Experiment(transfers.rate, 120),
+    "unchanged": Experiment(transfers.unchanged, 120),
     "handover": Experiment(transfers.handover, 120),
     "idle": Experiment(transfers.idle, 120),
     "cgroup": Experiment(transfers.cgroup, 90),

@@ -16,6 +16,7 @@ from bench.gpu.running.rows import Table
 ROUNDS = 3
 IDLE_SECONDS = 1.0
 ONES, TWOS = 0x01010101, 0x02020202
+CHANGE = 0x04040404
 CGROUPS = (
     (Path("/sys/fs/cgroup/memory"), "memory.usage_in_bytes"),
     (Path("/sys/fs/cgroup"), "memory.current"),
@@ -55,7 +56,11 @@ def rate(place: Place, table: Table) -> None:
     place.stack.close()
     scheduler, first, second = two(place, size, size + place.unit // 4, 30)
     out, back, counted_out, counted_in = [], [], [], []
+    value = ONES
     for _ in range(ROUNDS + 1):
+        # What did not change would not be copied.
+        value ^= CHANGE
+        first.ask("write", value=value)
         second.ask("touch")
         before = scheduler.moved()
         begun = second.ask("hold", size=size)
@@ -68,13 +73,13 @@ def rate(place: Place, table: Table) -> None:
         out.append(size / (seconds(begun, pushed) - seconds(own, own)))
         counted_out.append(_rate_out(between.since(before)))
         counted_in.append(_rate_in(after.since(between)))
-    wrong = first.ask("wrong_bytes", value=ONES)["wrong"]
+    wrong = first.ask("wrong_bytes", value=value)["wrong"]
     for way, measured, counted in (("out", out[1:], counted_out[1:]), ("in", back[1:], counted_in[1:])):
-        value, told = statistics.median(measured), statistics.median(counted)
+        middle, told = statistics.median(measured), statistics.median(counted)
         table.row(
             "rate",
             f"{size / 2**30:.4g} GiB {way}, of the pinned peak {peak[way] / 1e9:.1f} GB/s",
-            f"{value / 1e9:.1f} GB/s: {value / peak[way]:.3f} (counted by the scheduler {told / peak[way]:.3f})",
+            f"{middle / 1e9:.1f} GB/s: {middle / peak[way]:.3f} (counted by the scheduler {told / peak[way]:.3f})",
             ">= 0.97",
             f"{wrong} wrong bytes",
             {"peak": peak, "rates": measured, "counted": counted, "wrong": wrong},
@@ -87,6 +92,39 @@ def _rate_out(moved: Moved) -> float:
 
 def _rate_in(moved: Moved) -> float:
     return moved.in_bytes / moved.in_seconds if moved.in_seconds else 0.0
+
+
+def unchanged(place: Place, table: Table) -> None:
+    """Out, as in ``rate``: of what was only used since it came in, in turns with what was written."""
+    size = (20_000_000_000 >> 30) * place.unit if place.simulated else 20_000_000_000 >> 21 << 21
+    scheduler, first, second = two(place, size, size + place.unit // 4, 30)
+    value, spared = ONES, 0
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(2 * (ROUNDS + 1)):
+        written = number % 2 == 0
+        value ^= CHANGE * written
+        if written:
+            first.ask("write", value=value)
+        else:
+            first.ask("touch")
+        before = scheduler.moved().spared_bytes
+        begun = second.ask("hold", size=size)
+        pushed = second.ask("write", value=TWOS)
+        own = second.ask("write", value=TWOS)
+        taken[written].append(seconds(begun, pushed) - seconds(own, own))
+        spared += scheduler.moved().spared_bytes - before
+        second.ask("release")
+        first.ask("touch")
+    wrong = first.ask("wrong_bytes", value=value)["wrong"]
+    middle = {written: 1000 * statistics.median(times[1:]) for written, times in taken.items()}
+    table.row(
+        "unchanged",
+        f"{size / 1e9:.4g} GB pushed out by an allocation and its first kernel, contents unchanged",
+        f"{middle[False]:.1f} ms; written {middle[True]:.1f} ms",
+        "<= 15 ms",
+        f"{spared / 1e9:.4g} GB not copied in {ROUNDS + 1} times; {wrong} wrong bytes",
+        {"unchanged": taken[False], "written": taken[True], "spared": spared, "wrong": wrong},
+    )
 
 
 def handover(place: Place, table: Table) -> None:

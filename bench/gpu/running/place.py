@@ -160,6 +160,7 @@ class Scheduler:
             sum(one.stalls for one in each),
             sum(one.stall_seconds for one in each),
             sum(one.prefetched for one in each),
+            sum(one.spared_bytes for one in each),
         )
 
 
@@ -174,6 +175,7 @@ class Moved:
     stalls: int
     stall_seconds: float
     prefetched: int
+    spared_bytes: int
 
     def since(self, before: Moved) -> Moved:
         """What was added."""
@@ -185,6 +187,7 @@ class Moved:
             self.stalls - before.stalls,
             self.stall_seconds - before.stall_seconds,
             self.prefetched - before.prefetched,
+            self.spared_bytes - before.spared_bytes,
         )
 
 

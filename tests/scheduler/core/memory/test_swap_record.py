@@ -225,3 +225,12 @@ def test_who_lacks_host_memory_does_not_rest() -> None:
     memory.admitted_bytes = GRANULE_BYTES + 1
     memory.tell(0, 0.0)
     assert not memory.rests
+
+
+def test_what_was_spared_was_not_copied() -> None:
+    """Of three that left two had their copies already; it counts up, and more than left was not spared."""
+    memory = Memory(Backend.SWAP, 4)
+    memory.report(ResidencyReported(1, 0, 6, 6, out_bytes=0, spared_bytes=5), 0.0)
+    assert memory.report(ResidencyReported(1, 0, 6, 3, out_bytes=3, spared_bytes=7), 0.0) == (0, 1)
+    assert memory.report(ResidencyReported(1, 0, 6, 2, out_bytes=4, spared_bytes=9), 0.0) == (0, 0)
+    assert (memory.left_bytes, memory.spared_bytes) == (1, 9)

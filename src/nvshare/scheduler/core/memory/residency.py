@@ -92,10 +92,11 @@ class Residency:
         arena_bytes, is_first = memory.arena_bytes, not memory.reported
         prepares = event.usable_bytes != memory.usable_bytes
         waits = event.footprint_bytes > memory.allotted_bytes > event.resident_bytes - CHUNK_BYTES
-        came, left, spared = memory.report(event, now)
+        spared_bytes = memory.spared_bytes
+        came, left = memory.report(event, now)
         if not is_first:
             self.traffic.told(client.number, came, left, now, waits=waits, prepares=prepares)
-            self.traffic.spared_bytes += spared
+            self.traffic.spared_bytes += max(0, memory.spared_bytes - spared_bytes)
         self.host.used_bytes += memory.arena_bytes - arena_bytes
         if event.lacking_bytes:
             # Now so much has to leave that there is what it lacks.

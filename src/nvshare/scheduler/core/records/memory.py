@@ -138,9 +138,9 @@ class Memory:
         self.fixed_bytes = self.headroom_bytes + (self.footprint_bytes if is_native else 0)
         self.movable_bytes = 0 if is_native else max(self.footprint_bytes, self.growing_bytes)
 
-    def report(self, event: ResidencyReported, now: float) -> tuple[int, int, int]:
-        """It told its memory, legally. Returns what came in since the last report, what was copied out, and what left
-        without, 0 if it is the first; what was freed did not move."""
+    def report(self, event: ResidencyReported, now: float) -> tuple[int, int]:
+        """It told its memory, legally. Returns what was copied in and what out since the last report, 0 if it is the
+        first; what was freed did not move."""
         while self._told[0][0] < event.order:
             self._told.popleft()
         self.going_by = event.order
@@ -170,7 +170,7 @@ class Memory:
         # What was granted and is not there it has not taken, or given back: it asks again for that.
         self.unmovable_bytes = max([event.fixed_bytes, *[fixed_bytes for _, fixed_bytes in self._granted]])
         self._charge()
-        return came_bytes, left_bytes, spared_bytes
+        return came_bytes, left_bytes
 
     def tell(self, allotted_bytes: int, now: float) -> int:
         """It is told that no more than so much may be resident, and what is admitted; returns the order's number."""
