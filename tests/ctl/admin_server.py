@@ -234,6 +234,7 @@ def swapping() -> admin_pb2.Status:
             stall_seconds=0.75,
             prefetched=3,
             refused_growths=1,
+            spared_bytes=15 * _GIB,
         ),
         clients=[leaving, coming],
     )

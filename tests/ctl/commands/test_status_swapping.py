@@ -40,6 +40,7 @@ def test_what_is_where_in_json(run_dir: RunDir) -> None:
         "stall_seconds": 0.75,
         "prefetched": 3,
         "refused_growths": 1,
+        "spared_bytes": 15 * GIB,
     }
     assert device["clients"][0]["swap"] == {
         "resident_bytes": 4 * GIB,
@@ -73,7 +74,7 @@ def test_table(run_dir: RunDir, columns: int) -> None:
     assert all(len(line) <= columns for line in lines)
     words = " ".join(done.stdout.split())
     assert "clients 12.0 + others 0.0 + free 4.0 = 16.0 GiB" in words
-    assert "swap 13.0 GiB swapped, reserve 512 MiB; in all 31.0 GiB out, 30.0 GiB in" in words
+    assert "swap 13.0 GiB swapped, reserve 512 MiB; in all 31.0 GiB out and 15.0 GiB unchanged, 30.0 GiB in" in words
     assert "host memory for what is swapped: 23.0 GiB of 64.0 GiB" in words
     [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
     assert head[:5] == ["PID", "STATE", "FOOTPRINT", "RESIDENT", "SWAPPED"]

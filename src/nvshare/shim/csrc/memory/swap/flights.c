@@ -113,19 +113,17 @@ static void finish_hash(struct nvs_flights *flights, struct nvs_flight *flight, 
 		flight->stage = NVS_FLIGHT_COPY;
 }
 
-static void look_at_one(struct nvs_flights *flights, bool out, unsigned int slot)
+/* False: what its event is behind is not done. */
+static bool look_at_one(struct nvs_flights *flights, bool out, unsigned int slot)
 {
 	struct nvs_flight *flight = &flights->list[slot];
-	CUresult result;
+	CUresult result = nvs_copies_query(&flights->copies, out, slot);
 
-	if (flight->stage == NVS_FLIGHT_NOTHING)
-		return;
-	result = nvs_copies_query(&flights->copies, out, slot);
 	if (result == CUDA_ERROR_NOT_READY)
-		return;
+		return false;
 	if (result == CUDA_SUCCESS && flight->stage == NVS_FLIGHT_HASH) {
 		finish_hash(flights, flight, slot);
-		return;
+		return true;
 	}
 	if (result != CUDA_SUCCESS)
 		nvs_flights_say_failed(flights, result, out);
@@ -134,6 +132,22 @@ static void look_at_one(struct nvs_flights *flights, bool out, unsigned int slot
 	flight->copied = result == CUDA_SUCCESS;
 	flight->failed = !flight->copied;
 	flight->stage = NVS_FLIGHT_NOTHING;
+	return true;
+}
+
+/*
+ * A copy begins as soon as the hash is known, whatever is before it. Each look costs a call of the
+ * driver, so a hash that is not there is taken for a sign that later ones are not, either.
+ */
+static void look_at_hashes(struct nvs_flights *flights)
+{
+	for (unsigned int i = 0; i < flights->count; i++) {
+		unsigned int slot = slot_of(flights, i);
+
+		if (flights->list[slot].stage == NVS_FLIGHT_HASH &&
+		    !look_at_one(flights, true, slot))
+			return;
+	}
 }
 
 struct nvs_flight nvs_flights_land(struct nvs_flights *flights, bool out)
@@ -141,10 +155,9 @@ struct nvs_flight nvs_flights_land(struct nvs_flights *flights, bool out)
 	struct nvs_flight *oldest = &flights->list[flights->first];
 
 	for (;;) {
-		/* A copy begins as soon as the hash is known, whatever is before it. */
-		for (unsigned int i = 0; i < flights->count; i++)
-			look_at_one(flights, out, slot_of(flights, i));
-		if (oldest->stage == NVS_FLIGHT_NOTHING)
+		look_at_hashes(flights);
+		if (oldest->stage == NVS_FLIGHT_NOTHING ||
+		    (oldest->stage == NVS_FLIGHT_COPY && look_at_one(flights, out, flights->first)))
 			break;
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 	}
