@@ -18,7 +18,9 @@
 #include "memory/swap/chunk.h"
 #include "process/log.h"
 
-#define LOOK_NS 50000 /* between two looks at an event; a copy takes a millisecond */
+/* Between two looks at an event: a copy takes a millisecond, a hash 30 us. */
+#define LOOK_NS 100000
+#define LOOK_AT_HASH_NS 10000
 
 void nvs_flights_say_failed(struct nvs_flights *flights, CUresult result, bool out)
 {
@@ -159,7 +161,10 @@ struct nvs_flight nvs_flights_land(struct nvs_flights *flights, bool out)
 		if (oldest->stage == NVS_FLIGHT_NOTHING ||
 		    (oldest->stage == NVS_FLIGHT_COPY && look_at_one(flights, out, flights->first)))
 			break;
-		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = oldest->stage == NVS_FLIGHT_HASH
+								 ? LOOK_AT_HASH_NS
+								 : LOOK_NS },
+			  NULL);
 	}
 	flights->first = slot_of(flights, 1);
 	flights->count--;

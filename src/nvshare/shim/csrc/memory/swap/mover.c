@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "driver/driver.h"
 #include "gate/device.h"
@@ -262,6 +263,8 @@ static void *run(void *argument)
 	struct mover *mover = argument;
 	uint64_t pause = FIRST_PAUSE_NS;
 
+	/* The kernel would add as much again to each of the short waits. */
+	prctl(PR_SET_TIMERSLACK, 1UL);
 	/* Beside a capture the driver lets only threads in this mode do anything. */
 	NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
 	/* The driver may call its own exported functions, which are our hooks. */
