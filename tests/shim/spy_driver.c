@@ -7,6 +7,7 @@
  * * ordinal and above.
  */
 #define _GNU_SOURCE
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -49,6 +50,8 @@ static struct {
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
+static void (*at_init)(void);
+
 static CUresult enter(int at)
 {
 	atomic_fetch_add(&counts[at], 1);
@@ -187,6 +190,18 @@ EXPORT int spy_overtaken(void)
 	return atomic_load(&overtaken);
 }
 
+/* What the driver's cuInit calls before anything else; NULL: nothing. */
+EXPORT void spy_at_init(void (*call)(void))
+{
+	at_init = call;
+}
+
+/* Whether this process has asked the kernel for barriers in all of its threads. */
+EXPORT int spy_has_barriers(void)
+{
+	return !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
 struct spy_caller {
 	_Atomic int thread; /* its number while it is in a call, otherwise 0 */
 	_Atomic int calls;
@@ -211,6 +226,14 @@ EXPORT CUresult spy_call(spy_function function, const size_t *words, struct spy_
 /* The functions that do more than count */
 
 #include "spy_contexts.h"
+
+CUresult cuInit(unsigned int Flags)
+{
+	(void)Flags;
+	if (at_init)
+		at_init();
+	return enter(AT_cuInit);
+}
 
 CUresult cuDeviceGetCount(int *count)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts the parts together when a device is used for the first time, and takes them apart in a
- * forked child. The only file that knows all of them; none knows this one. Nothing happens before:
- * a program that is preloaded and never uses a GPU has no thread, no file and no handler of ours.
+ * forked child. The only file that knows all of them; none knows this one. Nothing is started
+ * before: a program that is preloaded and never uses a GPU has no thread, no file and no handler of
+ * ours.
  */
 #include <stdbool.h>
 

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "process/ends.h"
 #include "process/report.h"
 
 /*
@@ -67,6 +68,13 @@ static void give_back(void *data)
 	atomic_store_explicit(&mark->taken, false, memory_order_release);
 }
 
+bool nvs_marks_register(void)
+{
+	NVS_KEEP_ERRNO;
+
+	return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
 void nvs_marks_prepare(void (*thread_ended)(const struct nvs_mark *mark))
 {
 	on_thread_end = thread_ended;
@@ -76,7 +84,7 @@ void nvs_marks_prepare(void (*thread_ended)(const struct nvs_mark *mark))
 	 * An old kernel or a sandbox may have no membarrier. No device is known yet, so no thread
 	 * can have gone on without its own fence.
 	 */
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
+	if (!nvs_marks_register())
 		atomic_store_explicit(&nvs_marks_fenced, true, memory_order_seq_cst);
 }
 

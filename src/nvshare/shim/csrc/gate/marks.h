@@ -69,6 +69,11 @@ static inline void nvs_mark_order(void)
 }
 
 /*
+ * Asks the kernel for what nvs_marks_order needs; false: it has none. A process with threads waits
+ * ten milliseconds for that, one without does not, and whoever has asked before does not.
+ */
+bool nvs_marks_register(void);
+/*
  * Before the first device is used, also in a forked child. Not from two threads at a time.
  * `thread_ended` is called in a thread that ends, before its mark can become another one's.
  */

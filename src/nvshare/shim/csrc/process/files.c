@@ -28,6 +28,17 @@ void nvs_files_unlock(void)
 	nvs_mutex_unlock(&lock);
 }
 
+void nvs_files_make_room(void)
+{
+	NVS_KEEP_ERRNO;
+
+	/*
+	 * The kernel makes the table longer before it looks at the first number, which is no
+	 * file's: so nothing is opened that another thread's fork could inherit.
+	 */
+	(void)dup3(-1, FIRST_FD, O_CLOEXEC);
+}
+
 struct nvs_file nvs_file_of(int fd)
 {
 	int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);

@@ -28,6 +28,12 @@ struct nvs_file {
 void nvs_files_lock(void);
 void nvs_files_unlock(void);
 
+/*
+ * Has the kernel make its table of the process's files long enough for those numbers. A process
+ * with threads waits twenty milliseconds for that, one without does not. Opens nothing.
+ */
+void nvs_files_make_room(void);
+
 /* An open file as one of ours, under a number that programs do not use; of -1 none. */
 struct nvs_file nvs_file_of(int fd);
 /* Its number; -1: there is none, or it is another file's now. Leaves errno alone. */
