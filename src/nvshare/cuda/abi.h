@@ -488,10 +488,6 @@ typedef struct CUmemDecompressParams_st CUmemDecompressParams;
 typedef struct CUtensorMap_st CUtensorMap;
 typedef struct CUcliqueInfo_st CUcliqueInfo;
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
-typedef struct CUcheckpointLockArgs_st CUcheckpointLockArgs;
-typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
-typedef struct CUcheckpointRestoreArgs_st CUcheckpointRestoreArgs;
-typedef struct CUcheckpointUnlockArgs_st CUcheckpointUnlockArgs;
 typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st CU_DEV_SM_RESOURCE_GROUP_PARAMS;
 typedef struct CUDA_RESOURCE_DESC_st CUDA_RESOURCE_DESC_v1;
 typedef struct CUDA_RESOURCE_VIEW_DESC_st CUDA_RESOURCE_VIEW_DESC_v1;
@@ -533,6 +529,41 @@ typedef struct CUdevprop_st {
 	int clock_khz;
 	int texture_alignment;
 } CUdevprop_v1;
+
+/* Checkpoints of a process; what is reserved must be 0 */
+
+enum { /* CUprocessState */
+	CU_PROCESS_STATE_RUNNING = 0,
+	CU_PROCESS_STATE_LOCKED = 1,
+	CU_PROCESS_STATE_CHECKPOINTED = 2,
+	CU_PROCESS_STATE_FAILED = 3
+};
+
+typedef struct CUcheckpointLockArgs_st {
+	unsigned int timeout_ms; /* 0: none */
+	unsigned int reserved0;
+	cuuint64_t reserved1[7];
+} CUcheckpointLockArgs;
+
+typedef struct CUcheckpointCheckpointArgs_st {
+	cuuint64_t reserved[8];
+} CUcheckpointCheckpointArgs;
+
+typedef struct CUcheckpointGpuPair_st {
+	CUuuid old_uuid;
+	CUuuid new_uuid;
+} CUcheckpointGpuPair;
+
+typedef struct CUcheckpointRestoreArgs_st {
+	CUcheckpointGpuPair *gpu_pairs; /* onto which other GPUs */
+	unsigned int gpu_pairs_count;
+	char reserved[52 - sizeof(CUcheckpointGpuPair *)];
+	cuuint64_t reserved1;
+} CUcheckpointRestoreArgs;
+
+typedef struct CUcheckpointUnlockArgs_st {
+	cuuint64_t reserved[8];
+} CUcheckpointUnlockArgs;
 
 /* Memory */
 

@@ -2,9 +2,9 @@
 
     python3 -m tests.simgpu.programs.checkpoint FILE [SITUATION...]
 
-Run it from the root of the project, as root. It needs one real GPU, since the simulated one lacks these calls, and
-nothing but Python. Each situation runs in processes of its own; those that hang are killed. Lines that begin with #
-were measured and may differ. The situation no_room takes all of the GPU's memory, and is left out unless it is named.
+Run it from the root of the project, as root. It needs one GPU, real or simulated, and nothing but
+Python. Each situation runs in processes of its own; those that hang are killed. Lines that begin with # were measured
+and may differ. The situation no_room takes all of the GPU's memory, and is left out unless it is named.
 """
 
 from __future__ import annotations

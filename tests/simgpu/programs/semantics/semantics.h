@@ -21,6 +21,7 @@
 
 #define SIM_DECLARE(symbol, parameters) CUresult symbol parameters;
 #define SIM_ENTRY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
+#define SIM_QUERY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_EARLY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_DECLARE(symbol, parameters)
 #include "nvshare/simgpu/csrc/cuda/entry/entries.inc"

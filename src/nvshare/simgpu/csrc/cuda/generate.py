@@ -30,7 +30,19 @@ EARLY = frozenset(
         "cuGetProcAddress",
         "cuGetProcAddress_v2",
         "cuGetExportTable",
+        "cuCheckpointProcessGetState",
+        "cuCheckpointProcessGetRestoreThreadId",
+        "cuCheckpointProcessLock",
+        "cuCheckpointProcessCheckpoint",
+        "cuCheckpointProcessRestore",
+        "cuCheckpointProcessUnlock",
     )
+)
+# What a process may call while another one has it locked; all else waits. A real driver was asked about those that
+# tests/simgpu/programs/checkpoint/probes.py names; the others are taken to be like these.
+QUERY = re.compile(
+    r"cu(?!Module|Library|Kernel|CtxGetLimit|Ipc)\w*(Get|Query|Synchronize|IsCapturing)\w*"
+    r"|cuCtx(Set|Push|Pop)Current\w*|cuDevicePrimaryCtxRetain|cuDeviceTotalMem\w*|cuMemAddressReserve"
 )
 HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -95,7 +107,9 @@ def entry_line(entry: EntryPoint, done: frozenset[str], entries: dict[str, Entry
     expression = call(entry, done, entries)
     if expression is None:
         return f"SIM_MISSING({head})"
-    return f"{'SIM_EARLY' if entry.symbol in EARLY else 'SIM_ENTRY'}({head}, {expression})"
+    if entry.symbol in EARLY:
+        return f"SIM_EARLY({head}, {expression})"
+    return f"{'SIM_QUERY' if QUERY.fullmatch(entry.symbol) else 'SIM_ENTRY'}({head}, {expression})"
 
 
 def prototype(entry: EntryPoint, entries: dict[str, EntryPoint]) -> str:

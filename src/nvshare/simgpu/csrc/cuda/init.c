@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "checkpoint/gate.h"
+#include "checkpoint/steps.h"
 #include "memory/range.h"
 #include "stream/op.h"
 
@@ -39,6 +41,8 @@ static CUresult initialize(void)
 	sim_unlock();
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!sim_checkpoint_serve())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim.executor = &sim_executor;
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	return CUDA_SUCCESS;
@@ -52,6 +56,7 @@ CUresult sim_cuInit(unsigned int Flags)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (Flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	sim_gate_enter();
 	pthread_mutex_lock(&init_mutex);
 	if (atomic_load(&sim.phase) == SIM_UNTOUCHED) {
 		result = initialize();
@@ -59,6 +64,7 @@ CUresult sim_cuInit(unsigned int Flags)
 			atomic_store_explicit(&sim.phase, SIM_READY, memory_order_release);
 	}
 	pthread_mutex_unlock(&init_mutex);
+	sim_gate_leave();
 	return result;
 }
 

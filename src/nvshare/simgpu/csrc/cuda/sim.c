@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -47,6 +48,23 @@ CUresult sim_enter(const char *symbol)
 	if (atomic_load_explicit(&sim.phase, memory_order_acquire) != SIM_READY)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return sim_in_callback ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+bool sim_start_thread(void *(*run)(void *), void *argument)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+	bool started;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	started = pthread_create(&thread, &attributes, run, argument) == 0;
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
 }
 
 void sim_lock(void)

@@ -126,6 +126,7 @@ struct sim_globals {
 	unsigned int primary_flags[SIM_MAX_DEVICES];
 	_Atomic int died[SIM_MAX_DEVICES]; /* the error of a context: no other one begins */
 	uint64_t last_id;
+	uint64_t queued; /* operations in streams that have not completed */
 };
 
 extern struct sim_globals sim;
@@ -138,6 +139,8 @@ extern __thread bool sim_in_callback;
 CUresult sim_enter(const char *symbol);
 /* The same for the few entry points that work before cuInit. */
 CUresult sim_enter_early(const char *symbol);
+/* Starts a thread that nobody waits for, and that gets no signal of the program's. */
+bool sim_start_thread(void *(*run)(void *), void *argument);
 void sim_lock(void);
 void sim_unlock(void);
 uint64_t sim_now_ns(void);

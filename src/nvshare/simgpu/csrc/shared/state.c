@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TABLE_LOCK_BYTE 0
@@ -70,6 +71,13 @@ static uint64_t sum_used(const struct sim_state *state, int device)
 	return sum;
 }
 
+static uint64_t own_pid_namespace(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
 bool sim_state_join(struct sim_state *state)
 {
 	bool joined = false;
@@ -87,11 +95,34 @@ bool sim_state_join(struct sim_state *state)
 			continue;
 		process->client = ++state->shared->last_client;
 		process->pid = (uint32_t)getpid();
+		process->pid_namespace = own_pid_namespace();
 		state->slot = i;
 		joined = true;
 	}
 	unlock_table(state);
 	return joined;
+}
+
+bool sim_state_is_alive(const struct sim_state *state, int slot, uint64_t client)
+{
+	return state->shared->processes[slot].client == client && is_alive(state, slot);
+}
+
+int sim_state_find(struct sim_state *state, uint64_t pid_namespace, uint32_t pid)
+{
+	int found = -1;
+
+	lock_table(state);
+	reap(state);
+	for (int i = 0; found < 0 && i < SIM_MAX_PROCESSES; i++) {
+		const struct sim_process *process = &state->shared->processes[i];
+
+		if (process->client != 0 && process->pid == pid &&
+		    process->pid_namespace == pid_namespace)
+			found = i;
+	}
+	unlock_table(state);
+	return found;
 }
 
 static uint64_t sum_managed(const struct sim_state *state, int device)
@@ -196,6 +227,50 @@ void sim_state_uncharge(struct sim_state *state, int device, uint64_t bytes)
 	lock_table(state);
 	state->shared->processes[state->slot].used_bytes[state->place[device]] -= bytes;
 	unlock_table(state);
+}
+
+struct sim_holding sim_state_holding(struct sim_state *state)
+{
+	const struct sim_process *own = &state->shared->processes[state->slot];
+	struct sim_holding holding;
+
+	lock_table(state);
+	memcpy(holding.used_bytes, own->used_bytes, sizeof(own->used_bytes));
+	memcpy(holding.contexts, own->contexts, sizeof(own->contexts));
+	unlock_table(state);
+	return holding;
+}
+
+void sim_state_leave(struct sim_state *state)
+{
+	struct sim_process *own = &state->shared->processes[state->slot];
+
+	lock_table(state);
+	memset(own->used_bytes, 0, sizeof(own->used_bytes));
+	memset(own->contexts, 0, sizeof(own->contexts));
+	for (int i = 0; i < SIM_MAX_DEVICES; i++)
+		own->managed_bytes[i] = 0;
+	unlock_table(state);
+}
+
+bool sim_state_return(struct sim_state *state, const struct sim_holding *holding)
+{
+	struct sim_process *own = &state->shared->processes[state->slot];
+	bool fits = true;
+
+	lock_table(state);
+	reap(state);
+	for (int i = 0; i < (int)state->device_count; i++)
+		fits &= sum_used(state, i) + holding->used_bytes[state->place[i]] <=
+			sim_state_device(state, i)->total_bytes;
+	if (fits) {
+		memcpy(own->used_bytes, holding->used_bytes, sizeof(own->used_bytes));
+		memcpy(own->contexts, holding->contexts, sizeof(own->contexts));
+		for (int i = 0; i < (int)state->device_count; i++)
+			(void)give_way(state, i);
+	}
+	unlock_table(state);
+	return fits;
 }
 
 void sim_state_count_context(struct sim_state *state, int device, int change)

@@ -15,8 +15,8 @@
  * container runtime had hidden the others (visible.h): what counts devices for the process counts
  * the visible ones, while `shared` and the records count all.
  *
- * Every process that has a context holds one slot of `processes` and, as long as it lives, a lock
- * on the slot's byte of the file (an open file description lock, which dies with the process
+ * Every process that has called cuInit holds one slot of `processes` and, as long as it lives, a
+ * lock on the slot's byte of the file (an open file description lock, which dies with the process
  * however it ends, and means the same in every pid namespace). The table is changed only under the
  * lock of the file's first byte and, within a process, under the state's mutex.
  */
@@ -42,9 +42,23 @@ struct sim_shared_device {
 	_Atomic uint64_t bus_taken_until_ns[2];
 };
 
+/*
+ * What another process wants of this one: a step of its checkpoint, or its state. One at a time
+ * asks, under a lock of the slot's second byte of the file; cuda/checkpoint/ has both sides.
+ */
+struct sim_request {
+	_Atomic uint32_t turn; /* odd: asked, and not answered yet */
+	uint32_t step;	       /* enum sim_step */
+	uint32_t timeout_ms;
+	uint32_t result; /* CUresult */
+	uint32_t state;	 /* CUprocessState, after it */
+};
+
 struct sim_process {
-	uint64_t client; /* a number that no other process has or had; 0: the slot is free */
-	uint32_t pid;	 /* in the process's own pid namespace */
+	uint64_t client;	/* a number that no other process has or had; 0: the slot is free */
+	uint32_t pid;		/* in the process's own pid namespace, */
+	uint64_t pid_namespace; /* which has this inode */
+	struct sim_request request;
 	uint32_t contexts[SIM_MAX_DEVICES];
 	uint64_t used_bytes[SIM_MAX_DEVICES];
 	/* managed memory that is on the device now; it gives way to what needs the room */
@@ -84,6 +98,26 @@ static inline struct sim_shared_device *sim_state_device(const struct sim_state 
 {
 	return &state->shared->devices[state->place[device]];
 }
+
+/*
+ * The slot of the living process that has this pid in this pid namespace; -1: there is none.
+ * sim_state_is_alive says of a slot that was found whether it is still that process's.
+ */
+int sim_state_find(struct sim_state *state, uint64_t pid_namespace, uint32_t pid);
+bool sim_state_is_alive(const struct sim_state *state, int slot, uint64_t client);
+
+/* What a process has of all devices, by their place among all. */
+struct sim_holding {
+	uint64_t used_bytes[SIM_MAX_DEVICES];
+	uint32_t contexts[SIM_MAX_DEVICES];
+};
+
+/* What this process has, managed memory aside. */
+struct sim_holding sim_state_holding(struct sim_state *state);
+/* All that this process has is free. */
+void sim_state_leave(struct sim_state *state);
+/* It has all of this again; false, and nothing is changed: it does not fit. */
+bool sim_state_return(struct sim_state *state, const struct sim_holding *holding);
 
 /* Takes bytes of a device's memory for this process; false: there are not that many left. */
 bool sim_state_charge(struct sim_state *state, int device, uint64_t bytes);

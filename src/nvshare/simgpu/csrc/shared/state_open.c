@@ -17,7 +17,7 @@
 #include "state.h"
 #include "visible.h"
 
-#define MAGIC 0x325550474d495300ull
+#define MAGIC 0x335550474d495300ull
 
 /* The finalizer of splitmix64: every bit of the input moves about half of the output's. */
 static uint64_t mix(uint64_t x)

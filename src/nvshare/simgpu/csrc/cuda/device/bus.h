@@ -16,7 +16,8 @@ enum sim_cargo {
 	SIM_CARGO_PINNED,     /* copies from and to registered host memory */
 	SIM_CARGO_PAGEABLE,   /* from and to other host memory */
 	SIM_CARGO_PREFETCHED, /* managed memory that a program sends */
-	SIM_CARGO_PAGES	      /* managed memory that page faults ask for */
+	SIM_CARGO_PAGES,      /* managed memory that page faults ask for */
+	SIM_CARGO_CHECKPOINT  /* all that a process has */
 };
 
 /* A transfer under way. Several, of any processes, share a direction of a device's bus. */
@@ -49,7 +50,11 @@ enum sim_call {
 	SIM_CALL_HOST_ALLOC,
 	SIM_CALL_HOST_FREE,
 	SIM_CALL_HOST_REGISTER,
-	SIM_CALL_HOST_UNREGISTER
+	SIM_CALL_HOST_UNREGISTER,
+	SIM_CALL_CHECKPOINT, /* of a process, and for each of its contexts */
+	SIM_CALL_CHECKPOINT_CONTEXT,
+	SIM_CALL_RESTORE,
+	SIM_CALL_RESTORE_CONTEXT
 };
 
 /* What the driver needs for `count` such calls over that many bytes in all. */

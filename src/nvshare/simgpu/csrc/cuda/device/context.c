@@ -2,6 +2,7 @@
 /* Owns the contexts. Protected by sim.lock; one that was destroyed may still be current. */
 #include <stdlib.h>
 
+#include "checkpoint/gate.h"
 #include "kernel/module.h"
 #include "memory/range.h"
 #include "stream/stream.h"
@@ -110,11 +111,17 @@ CUresult sim_cuCtxDestroy_v2(CUcontext ctx)
 CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 {
 	CUresult result = CUDA_SUCCESS;
+	bool is_new;
 
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
+	sim_lock();
+	is_new = !sim.primary[dev];
+	sim_unlock();
+	if (is_new) /* one that is there is given even to a process that is locked */
+		sim_gate_enter();
 	sim_lock();
 	if (!sim.primary[dev]) {
 		result = create_locked(dev, sim.primary_flags[dev], &sim.primary[dev]);
@@ -126,6 +133,8 @@ CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 		*pctx = sim.primary[dev];
 	}
 	sim_unlock();
+	if (is_new)
+		sim_gate_leave();
 	return result;
 }
 

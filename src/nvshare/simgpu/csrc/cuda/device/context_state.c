@@ -4,6 +4,8 @@
  * sim.lock.
  */
 #include "capture/capture.h"
+#include "checkpoint/gate.h"
+#include "memory/range.h"
 #include "stream/stream.h"
 
 CUresult sim_cuCtxGetDevice(CUdevice_v1 *device)
@@ -211,6 +213,11 @@ static CUresult synchronize(struct CUctx_st *context)
 {
 	CUresult result;
 
+	if (sim_gate_now() == SIM_GATE_RESTORED) {
+		sim_gate_enter();
+		sim_gate_leave();
+	}
+	sim_look_at_progress();
 	sim_lock();
 	result = sim_capture_check_context_sync_locked(context);
 	if (result == CUDA_SUCCESS)

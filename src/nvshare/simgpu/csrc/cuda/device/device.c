@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/gate.h"
 #include "sim.h"
 
 #define LARGEST_ATTRIBUTE 161
@@ -34,6 +35,8 @@ CUresult sim_cuDeviceGetName(char *name, int len, CUdevice_v1 dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
+	if (sim_gate_now() == SIM_GATE_CHECKPOINTED)
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	snprintf(name, (size_t)len, "%s", sim_state_device(&sim.state, dev)->name);
 	return CUDA_SUCCESS;
 }

@@ -7,15 +7,19 @@
 
 #include <stddef.h>
 
+#include "checkpoint/gate.h"
+
 #define SIM_PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 #define EXPORT __attribute__((visibility("default")))
 
 #define SIM_DECLARE(symbol, parameters) EXPORT CUresult symbol parameters;
 #define SIM_ENTRY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_EARLY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
+#define SIM_QUERY(base, since, variant, symbol, parameters, call) SIM_DECLARE(symbol, parameters)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_DECLARE(symbol, parameters)
 #include "entry/entries.inc"
 #undef SIM_ENTRY
+#undef SIM_QUERY
 #undef SIM_EARLY
 #undef SIM_MISSING
 
@@ -30,6 +34,17 @@
 		return call;                       \
 	}
 #define SIM_ENTRY(base, since, variant, symbol, parameters, call) \
+	CUresult symbol parameters                                \
+	{                                                         \
+		CUresult result = sim_enter(#symbol);             \
+		if (result != CUDA_SUCCESS)                       \
+			return result;                            \
+		sim_gate_enter();                                 \
+		result = call;                                    \
+		sim_gate_leave();                                 \
+		return result;                                    \
+	}
+#define SIM_QUERY(base, since, variant, symbol, parameters, call) \
 	SIM_BODY(symbol, parameters, sim_enter, call)
 #define SIM_EARLY(base, since, variant, symbol, parameters, call) \
 	SIM_BODY(symbol, parameters, sim_enter_early, call)
@@ -37,6 +52,7 @@
 	SIM_BODY(symbol, parameters, sim_enter, CUDA_ERROR_NOT_SUPPORTED)
 #include "entry/entries.inc"
 #undef SIM_ENTRY
+#undef SIM_QUERY
 #undef SIM_EARLY
 #undef SIM_MISSING
 
@@ -44,6 +60,8 @@
 #define SIM_ENTRY(base, since, variant, symbol, parameters, call) \
 	SIM_ROW(base, since, variant, symbol)
 #define SIM_EARLY(base, since, variant, symbol, parameters, call) \
+	SIM_ROW(base, since, variant, symbol)
+#define SIM_QUERY(base, since, variant, symbol, parameters, call) \
 	SIM_ROW(base, since, variant, symbol)
 #define SIM_MISSING(base, since, variant, symbol, parameters) SIM_ROW(base, since, variant, symbol)
 const struct sim_entry_row sim_entry_rows[] = {

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "checkpoint/gate.h"
 #include "entry/entries.h"
 
 #define ALL_FLAGS                                         \
@@ -82,11 +83,14 @@ CUresult sim_cuGetProcAddress(const char *symbol, void **pfn, int driverVersion,
 static CUresult launch(CUfunction f, unsigned int blocks, unsigned int threads, CUstream stream,
 		       void **parameters)
 {
-	CUresult entered = sim_enter("launch_table");
+	CUresult result = sim_enter("launch_table");
 
-	return entered != CUDA_SUCCESS ? entered
-				       : sim_cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0,
-							    stream, parameters, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	sim_gate_enter();
+	result = sim_cuLaunchKernel(f, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, NULL);
+	sim_gate_leave();
+	return result;
 }
 
 /* As the real driver's tables: its size, then functions that have no names. */

@@ -2,6 +2,7 @@
 /* What a program is told about memory. The ranges are range.c's; protected by sim.lock. */
 #include <string.h>
 
+#include "checkpoint/gate.h"
 #include "memory/range.h"
 
 #define NO_DEVICE (-2)
@@ -16,6 +17,8 @@ CUresult sim_cuMemGetInfo_v2(size_t *free, size_t *total)
 		return result;
 	if (!free || !total)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_gate_now() == SIM_GATE_CHECKPOINTED)
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	used = sim_state_used(&sim.state, context->device);
 	all = sim_state_device(&sim.state, context->device)->total_bytes;
 	*free = all - used;

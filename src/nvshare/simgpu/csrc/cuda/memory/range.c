@@ -104,6 +104,15 @@ struct sim_range *sim_range_next_locked(uint64_t address)
 	return next_in(&ranges, address);
 }
 
+bool sim_range_has_locked(enum sim_range_kind kind)
+{
+	for (size_t i = 0; i < ranges.count; i++) {
+		if (ranges.entries[i]->kind == kind)
+			return true;
+	}
+	return false;
+}
+
 struct sim_range *sim_reservation_add_locked(uint64_t start, uint64_t bytes)
 {
 	struct sim_range *reservation =

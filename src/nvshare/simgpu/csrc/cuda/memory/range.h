@@ -91,6 +91,12 @@ bool sim_window_contains(uint64_t address);
 /* Where the simulator reaches an address of the program. */
 void *sim_reach(uint64_t address);
 
+/*
+ * What every look at how far the device has come begins with. It reads memory that the device
+ * writes, so the process crashes while it is checkpointed, as with a real driver.
+ */
+void sim_look_at_progress(void);
+
 /* Space in the part of the memory file that is behind the window's. */
 uint64_t sim_file_take_locked(uint64_t bytes);
 void sim_file_give_locked(uint64_t offset, uint64_t bytes);
@@ -123,6 +129,7 @@ void sim_range_drop_context_locked(const struct CUctx_st *context);
 /* The range that an address is in; sim_range_live_locked finds none that is being freed. */
 struct sim_range *sim_range_find_locked(uint64_t address);
 struct sim_range *sim_range_live_locked(uint64_t address);
+bool sim_range_has_locked(enum sim_range_kind kind);
 /* The first range that ends behind the address. */
 struct sim_range *sim_range_next_locked(uint64_t address);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "capture/capture.h"
+#include "memory/range.h"
 #include "stream/stream.h"
 
 CUresult sim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
@@ -142,6 +143,7 @@ CUresult sim_cuEventQuery(CUevent hEvent)
 {
 	CUresult result;
 
+	sim_look_at_progress();
 	sim_lock();
 	result = check_locked(hEvent);
 	if (result == CUDA_SUCCESS && hEvent->fence && !hEvent->fence->done)
@@ -155,6 +157,7 @@ CUresult sim_cuEventSynchronize(CUevent hEvent)
 	struct CUctx_st *context;
 	CUresult result;
 
+	sim_look_at_progress();
 	sim_lock();
 	result = check_locked(hEvent);
 	if (result == CUDA_SUCCESS) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "capture/capture.h"
+#include "memory/range.h"
 
 struct CUstream_st *sim_stream_new_locked(struct CUctx_st *context, unsigned int flags,
 					  int priority)
@@ -120,6 +121,7 @@ CUresult sim_cuStreamQuery(CUstream hStream)
 	struct CUstream_st *stream;
 	CUresult result;
 
+	sim_look_at_progress();
 	sim_lock();
 	result = sim_stream_locked(hStream, &stream);
 	if (result == CUDA_SUCCESS)
@@ -136,6 +138,7 @@ CUresult sim_cuStreamSynchronize(CUstream hStream)
 	struct CUctx_st *context;
 	CUresult result;
 
+	sim_look_at_progress();
 	sim_lock();
 	result = sim_stream_locked(hStream, &stream);
 	if (result == CUDA_SUCCESS)

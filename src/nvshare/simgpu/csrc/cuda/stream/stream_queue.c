@@ -7,7 +7,6 @@
  * The legacy default stream and the context's other (blocking) streams wait for each other: an
  * operation in it waits for the last one in each of them, and theirs wait for the last one in it.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +78,7 @@ static void finish_locked(struct CUstream_st *stream, struct sim_op *op)
 	if (!stream->head)
 		stream->tail = &stream->head;
 	stream->depth--;
+	sim.queued--;
 	op->fence->done = true;
 	op->fence->time_ns = sim_now_ns();
 	sim_fence_unref(op->fence);
@@ -106,22 +106,6 @@ static void *run_stream(void *argument)
 	return NULL;
 }
 
-static void start_thread_locked(struct CUstream_st *stream)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-
-	sigfillset(&all);
-	/* the program's signals are not for our threads */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	stream->has_thread = pthread_create(&thread, &attributes, run_stream, stream) == 0;
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 struct sim_fence *sim_queue_locked(struct CUstream_st *stream, const struct sim_op *op)
 {
 	struct sim_op *queued;
@@ -129,7 +113,7 @@ struct sim_fence *sim_queue_locked(struct CUstream_st *stream, const struct sim_
 	while (stream->depth >= SIM_QUEUE_DEPTH)
 		pthread_cond_wait(&sim.changed, &sim.lock);
 	if (!stream->has_thread)
-		start_thread_locked(stream);
+		stream->has_thread = sim_start_thread(run_stream, stream);
 	queued = malloc(sizeof(*queued));
 	*queued = *op;
 	queued->next = NULL;
@@ -143,6 +127,7 @@ struct sim_fence *sim_queue_locked(struct CUstream_st *stream, const struct sim_
 	*stream->tail = queued;
 	stream->tail = &queued->next;
 	stream->depth++;
+	sim.queued++;
 	sim_fence_unref(stream->last);
 	stream->last = sim_fence_ref(queued->fence);
 	pthread_cond_signal(&stream->work);
