@@ -96,6 +96,29 @@ def test_the_first_byte_again(start_swapping: Start, fake_scheduler: FakeSchedul
     assert with_lock(program, peer, "check x x") == "right"
 
 
+def test_what_changes_each_time_is_hashed_seldom(
+    start_swapping: Start, fake_scheduler: FakeScheduler, copied: Callable[[], int], environment: dict[str, str]
+) -> None:
+    """Two hashes tell that it has changed; then it leaves once, three and seven times without. It is noticed that it
+    does not change any more."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", CHUNK)
+    hashes = [1, 2, 2, 3, 4, 4, 4, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7]
+    for turn, hashed in enumerate(hashes, 1):
+        peer.out_and_back(CHUNK)
+        becomes(lambda: executed(environment, "nvs_hash_contents"), hashed)
+        assert with_lock(program, peer, f"poke x 0 {turn}") == "0"
+    becomes(copied, len(hashes) * CHUNK)
+    peer.out_and_back(CHUNK)
+    assert peer.resident.spared_bytes == 0
+    for _ in range(9):
+        assert with_lock(program, peer, "peek x 0") == str(len(hashes))
+        peer.out_and_back(CHUNK)
+    assert peer.resident.spared_bytes == CHUNK
+    assert with_lock(program, peer, "peek x 0") == str(len(hashes))
+
+
 def test_zeros_need_no_host_memory(
     start_swapping: Start, fake_scheduler: FakeScheduler, copied: Callable[[], int], environment: dict[str, str]
 ) -> None:

@@ -61,6 +61,8 @@ struct nvs_chunk {
 	 */
 	bool host_copy, hashed, zeros;
 	struct nvs_hash hash;
+	/* How often in a row it had changed; so many times more it leaves without being hashed. */
+	uint8_t changes, unhashed;
 	/*
 	 * In the arena, bytes / NVS_GRANULE_BYTES of them; NULL: none. The arena's; written with
 	 * its lock. Kept while the chunk lives unless another one needs them.

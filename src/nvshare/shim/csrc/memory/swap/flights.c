@@ -5,7 +5,9 @@
  * What leaves is hashed first, unless it is clean: the hash is made on the device at the rate of
  * its memory, so it costs a fiftieth of the copy that it may save, beside the copies of others. It
  * is that of what the host copy gets then, and at the next time says whether the host copy, which
- * stays in the arena while nobody needs its place, still has the contents.
+ * stays in the arena while nobody needs its place, still has the contents. On a device that another
+ * process computes on, a kernel of ours waits for its turn, so what has changed each time is hashed
+ * less and less often.
  */
 #define _GNU_SOURCE
 #include "memory/swap/flights.h"
@@ -21,6 +23,7 @@
 /* Between two looks at an event: a copy takes a millisecond, a hash 30 us. */
 #define LOOK_NS 100000
 #define LOOK_AT_HASH_NS 10000
+#define MOST_CHANGES 3 /* that count: 7 times without a hash, and then the two that tell */
 
 void nvs_flights_say_failed(struct nvs_flights *flights, CUresult result, bool out)
 {
@@ -68,6 +71,16 @@ static bool copy_out(struct nvs_flights *flights, struct nvs_chunk *chunk,
 	return copy(flights, chunk, true, slot);
 }
 
+static bool is_hashed(struct nvs_chunk *chunk)
+{
+	if (nvs_chunk_is_managed(chunk))
+		return false;
+	if (!chunk->unhashed)
+		return true;
+	chunk->unhashed--;
+	return false;
+}
+
 bool nvs_flights_leave(struct nvs_flights *flights, struct nvs_chunk *chunk, bool clean)
 {
 	unsigned int slot = free_slot(flights);
@@ -75,8 +88,7 @@ bool nvs_flights_leave(struct nvs_flights *flights, struct nvs_chunk *chunk, boo
 
 	if (clean)
 		stage = NVS_FLIGHT_NOTHING;
-	else if (!nvs_chunk_is_managed(chunk) &&
-		 nvs_copies_hash(&flights->copies, chunk, slot) == CUDA_SUCCESS)
+	else if (is_hashed(chunk) && nvs_copies_hash(&flights->copies, chunk, slot) == CUDA_SUCCESS)
 		stage = NVS_FLIGHT_HASH;
 	if (stage == NVS_FLIGHT_COPY && !copy_out(flights, chunk, NULL, slot))
 		return false;
@@ -94,6 +106,19 @@ bool nvs_flights_enter(struct nvs_flights *flights, struct nvs_chunk *chunk)
 	return true;
 }
 
+/* It is hashed, and so was the host copy. */
+static bool has_changed(struct nvs_chunk *chunk, const struct nvs_hash *hash)
+{
+	if (nvs_hash_equal(&chunk->hash, hash)) {
+		chunk->changes = 0;
+		return false;
+	}
+	if (chunk->changes < MOST_CHANGES)
+		chunk->changes++;
+	chunk->unhashed = (uint8_t)((1u << chunk->changes) - 1);
+	return true;
+}
+
 /* What leaves is hashed. */
 static void finish_hash(struct nvs_flights *flights, struct nvs_flight *flight, unsigned int slot)
 {
@@ -102,7 +127,7 @@ static void finish_hash(struct nvs_flights *flights, struct nvs_flight *flight, 
 
 	nvs_contents_read(&flights->copies.contents, chunk, slot, &hash);
 	flight->stage = NVS_FLIGHT_NOTHING;
-	if (chunk->host_copy && chunk->hashed && nvs_hash_equal(&chunk->hash, &hash))
+	if (chunk->host_copy && chunk->hashed && !has_changed(chunk, &hash))
 		return;
 	if (hash.zeros) {
 		chunk->host_copy = false;
