@@ -26,6 +26,8 @@ class Restless:
     lives: int = 0
     left: int = 0
     """How often it has heard that some of the client's memory had left the device."""
+    spared: int = 0
+    """And how often, that some had without being copied."""
     peer: MemoryPeer | None = field(default=None, init=False)
     holds: bool = False
     revoked: bool = False
@@ -83,6 +85,7 @@ class Restless:
         match frame:
             case wire.Resident():
                 self.left += frame.resident_bytes < peer.resident.resident_bytes
+                self.spared += frame.spared_bytes > peer.resident.spared_bytes
                 peer.resident = frame
             case wire.Grow() if frame.footprint_bytes > self.refuses_above:
                 peer.peer.send(wire.RefuseGrowth(frame.request, "by chance"))

@@ -43,3 +43,4 @@ def test_random_swaps(
             output, errors = process.communicate()
     assert output == "right\n", errors[-4000:]
     assert restless.left > 50
+    assert restless.spared > 5
