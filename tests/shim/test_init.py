@@ -8,6 +8,7 @@ from tests.shim.children import Children
 
 CASES = (
     "what_costs_with_threads_is_done_before",
+    "with_threads_it_is_left_to_the_first_device",
     "nothing_is_started_or_opened",
     "a_forked_child_does_it_for_itself",
     "the_driver_answers",

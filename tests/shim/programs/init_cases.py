@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +61,18 @@ def what_costs_with_threads_is_done_before() -> None:
     found = _initialize()
     assert found.has_barriers
     assert found.places > FIRST_OF_OURS
+
+
+def with_threads_it_is_left_to_the_first_device() -> None:
+    """Most programs that ask for devices never use one, and would wait for nothing."""
+    event = threading.Event()
+    thread = threading.Thread(target=event.wait)
+    thread.start()
+    found = _initialize()
+    assert (found.threads, found.has_barriers) == (2, False)
+    assert found.places <= FIRST_OF_OURS
+    event.set()
+    thread.join()
 
 
 def nothing_is_started_or_opened() -> None:
