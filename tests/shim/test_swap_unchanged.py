@@ -76,6 +76,40 @@ def test_one_byte_makes_a_chunk_another_one(
     assert with_lock(program, peer, "check x x") == "wrong"
 
 
+UNIT, VECTOR = 64 << 10, 16
+"""What the hash looks at in one piece (``cuda/contents.h``): units are a block's, and vectors a thread's."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "size"),
+    [
+        pytest.param(0, 256 * UNIT, UNIT, id="units of one block"),
+        pytest.param(0, UNIT, UNIT, id="units of two blocks"),
+        pytest.param(UNIT, 256 * UNIT, UNIT, id="another one of the first block and the first of another one"),
+        pytest.param(5 * UNIT, 1023 * UNIT, UNIT, id="units far away"),
+        pytest.param(0, VECTOR, VECTOR, id="vectors of two threads"),
+        pytest.param(0, 256 * VECTOR, VECTOR, id="vectors of one thread"),
+        pytest.param(3 * VECTOR, 259 * VECTOR + UNIT, VECTOR, id="vectors of two blocks"),
+        pytest.param(0, 8, 8, id="halves of a vector"),
+        pytest.param(4, 12, 4, id="words"),
+    ],
+)
+def test_what_has_changed_places_has_changed(
+    start_swapping: Start, fake_scheduler: FakeScheduler, one: int, other: int, size: int
+) -> None:
+    """Two pieces that are put together in the same way."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler)
+    reach_written(program, peer, "x", CHUNK)
+    for place, value in ((one, 11), (other, 22)):
+        assert with_lock(program, peer, f"poke x {place} {value}") == "0"
+    peer.out_and_back(CHUNK)
+    assert with_lock(program, peer, f"exchange x {one} {other} {size}") == "0"
+    peer.out_and_back(CHUNK)
+    assert peer.resident.spared_bytes == 0
+    assert with_lock(program, peer, f"peek x {one}") == "22"
+
+
 def test_the_first_byte_again(start_swapping: Start, fake_scheduler: FakeScheduler, copied: Callable[[], int]) -> None:
     """What was changed and changed back is what the last copy had, or not: only contents count."""
     program = start_swapping()

@@ -138,6 +138,18 @@ def peek(name: str, place: str) -> int:
     return -result if result else data.raw[0]
 
 
+def exchange(name: str, one: str, other: str, size: str) -> int:
+    """Exchanges two pieces of it; passes the gate."""
+    places, length = [address(name) + int(place) for place in (one, other)], ctypes.c_size_t(int(size))
+    pieces = [ctypes.create_string_buffer(int(size)) for _ in places]
+    result = 0
+    for piece, place in zip(pieces, places, strict=True):
+        result = result or DRIVER.cuMemcpyDtoH_v2(piece, ctypes.c_ulonglong(place), length)
+    for piece, place in zip(pieces, reversed(places), strict=True):
+        result = result or DRIVER.cuMemcpyHtoD_v2(ctypes.c_ulonglong(place), piece, length)
+    return int(result)
+
+
 def clear(name: str) -> int:
     """Makes it zero; passes the gate."""
     return int(DRIVER.cuMemsetD8_v2(POINTERS[name], 0, ctypes.c_size_t(SIZES[name])))
@@ -238,7 +250,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
             write,
             check,
         ),
-        *(poke, peek, clear, use_another),
+        *(poke, peek, exchange, clear, use_another),
         *(capture, end_capture, replay, fail, churn, fork, stop),
     )
 }
