@@ -35,7 +35,7 @@ bool nvs_arena_hold(struct nvs_chunk *chunk);
 void nvs_arena_spare(struct nvs_chunk *chunk);
 /* Where the chunk's copy is from an offset on; `bytes`: for how long without a break. */
 void *nvs_arena_place(const struct nvs_chunk *chunk, uint64_t offset, uint64_t *bytes);
-/* The chunk ends. Any thread. */
+/* The chunk ends, or needs no copy: its granules are nobody's. Any thread. */
 void nvs_arena_give(struct nvs_chunk *chunk);
 
 /* In a forked child, which has none of the mappings. */
