@@ -45,3 +45,8 @@ class FrameType(IntEnum):
     SHARED = lib.NVS_SHARED
     NOT_SHARED = lib.NVS_NOT_SHARED
     TEXT = lib.NVS_TEXT
+    SLEEP = lib.NVS_SLEEP
+    ASLEEP = lib.NVS_ASLEEP
+    NOT_ASLEEP = lib.NVS_NOT_ASLEEP
+    WAKE = lib.NVS_WAKE
+    AWAKE = lib.NVS_AWAKE

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from nvshare.protocol.layout import lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
+from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, Wake
 
 
 class State(IntEnum):
@@ -60,6 +61,17 @@ class WhenFull(IntEnum):
     UNSAID = lib.NVS_WHEN_FULL_UNSAID
     WAIT = lib.NVS_WHEN_FULL_WAIT
     REFUSE = lib.NVS_WHEN_FULL_REFUSE
+
+
+class SleepWhen(IntEnum):
+    """When a process may leave its devices to the driver's checkpoint."""
+
+    UNSAID = lib.NVS_SLEEP_UNSAID
+    NEVER = lib.NVS_SLEEP_NEVER
+    PRESSURE = lib.NVS_SLEEP_PRESSURE
+    """Where others lack memory."""
+    IDLE = lib.NVS_SLEEP_IDLE
+    """And when it has been idle for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +277,7 @@ class Terms:
     container: str = ""
     """What the processes are called that count as one container, outside of any."""
     when_full: WhenFull = WhenFull.UNSAID
+    sleep: SleepWhen = SleepWhen.UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +373,9 @@ ClientFrame = (
     | OpenShared
     | Shared
     | NotShared
+    | Asleep
+    | NotAsleep
+    | Wake
 )
 SchedulerFrame = (
     SchedOn
@@ -380,5 +396,7 @@ SchedulerFrame = (
     | AskShared
     | Shared
     | NotShared
+    | Sleep
+    | Awake
 )
 Frame = ClientFrame | SchedulerFrame

@@ -83,11 +83,23 @@ enum nvs_wire_type {
 	 * Level 5: scheduler: `text` is how the text of the next frame begins that is none of
 	 * these. A text has NVS_WIRE_WHOLE_TEXT_BYTES at most, with its NUL.
 	 */
-	NVS_TEXT = 37
+	NVS_TEXT = 37,
+	/*
+	 * Level 6: the process, with all of its devices, leaves them to the driver's checkpoint.
+	 * Its door is what every call of the driver passes (gate/door.h).
+	 */
+	NVS_SLEEP = 38, /* scheduler: close the door of your process, as `request` */
+	/* client: it is closed, and nobody is inside, for `request`; 0: it was at REGISTER */
+	NVS_ASLEEP = 39,
+	/* client: it is not, because of `text`; `state` 1: it never will be */
+	NVS_NOT_ASLEEP = 40,
+	NVS_WAKE = 41, /* client: a call waits at the closed door */
+	/* scheduler: the driver has all back, open the door; `state` 1: it has lost the process */
+	NVS_AWAKE = 42
 };
 
 /* Which of the later frames a scheduler knows. */
-#define NVS_WIRE_LEVEL 5
+#define NVS_WIRE_LEVEL 6
 
 enum nvs_wire_state {
 	NVS_STATE_IDLE = 0,    /* gate closed, nothing to run */
@@ -129,6 +141,14 @@ enum nvs_wire_when_full {
 	NVS_WHEN_FULL_REFUSE = 2
 };
 
+/* When a process may leave its devices to the driver's checkpoint. */
+enum nvs_wire_sleep {
+	NVS_SLEEP_UNSAID = 0,
+	NVS_SLEEP_NEVER = 1,
+	NVS_SLEEP_PRESSURE = 2, /* where others lack memory */
+	NVS_SLEEP_IDLE = 3	/* and when it has been idle for a while */
+};
+
 /* Bytes of a client whose memory swaps. What a frame does not name is zero. */
 struct nvs_wire_memory {
 	uint64_t order;		 /* no bytes: ALLOT, EVICT: counts up over both; RESIDENT */
@@ -158,6 +178,7 @@ struct nvs_wire_terms {
 	/* what the processes are called that count as one container, outside of any */
 	char container[NVS_WIRE_CONTAINER_BYTES];
 	uint32_t when_full; /* enum nvs_wire_when_full; who does not know it reads nothing here */
+	uint32_t sleep;	    /* enum nvs_wire_sleep; as well */
 };
 
 struct nvs_wire_gang {
@@ -206,8 +227,9 @@ struct nvs_wire_shared {
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
-	uint8_t type;	 /* enum nvs_wire_type */
-	uint8_t state;	 /* REGISTER: enum nvs_wire_state; REFUSED: 1: for good */
+	uint8_t type; /* enum nvs_wire_type */
+	/* REGISTER: enum nvs_wire_state; REFUSED, NOT_ASLEEP, AWAKE: 1: for good */
+	uint8_t state;
 	uint8_t backend; /* REGISTER: enum nvs_wire_backend */
 	/* SCHED_ON, REGISTER: NVS_WIRE_LEVEL of the one that sends it; from 3 on TERMS follows */
 	uint8_t level;
@@ -221,7 +243,7 @@ struct nvs_frame {
 	/*
 	 * GROW, JOIN, OPEN_SHARED, ASK_SHARED: counts up, for each; ALLOT: the newest that it
 	 * grants, 0 for none; REFUSE_GROWTH, JOINED, SHARED, NOT_SHARED; ASK_REASON, REASON: 1 of
-	 * memory, 0 of the lock
+	 * memory, 0 of the lock; SLEEP counts up; ASLEEP, NOT_ASLEEP
 	 */
 	uint32_t request;
 	uint64_t client_id; /* SCHED_ON */
@@ -238,8 +260,8 @@ struct nvs_frame {
 	uint8_t device_uuid[NVS_WIRE_UUID_BYTES]; /* REGISTER: as cuDeviceGetUuid_v2 gives it */
 	union {
 		/*
-		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH, NOT_SHARED: the
-		 * text, or its end; TEXT: a piece; NUL-terminated UTF-8
+		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH, NOT_SHARED,
+		 * NOT_ASLEEP: the text, or its end; TEXT: a piece; NUL-terminated UTF-8
 		 */
 		char text[NVS_WIRE_TEXT_BYTES];
 		struct nvs_wire_memory memory; /* GROW, ALLOT, EVICT, RESIDENT, ARENA */

@@ -45,6 +45,7 @@ from nvshare.protocol.frames import (
     Resident,
     SchedOn,
     SchedulerFrame,
+    SleepWhen,
     State,
     Terms,
     Text,
@@ -55,6 +56,7 @@ from nvshare.protocol.frames import (
 )
 from nvshare.protocol.layout import ffi, lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
+from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, Wake
 from nvshare.protocol.texts import field_of, text_in
 
 __all__ = [
@@ -72,6 +74,8 @@ __all__ = [
     "Arena",
     "AskReason",
     "AskShared",
+    "Asleep",
+    "Awake",
     "Backend",
     "ClientFrame",
     "Drain",
@@ -90,6 +94,7 @@ __all__ = [
     "Limit",
     "LockOk",
     "LockReleased",
+    "NotAsleep",
     "NotShared",
     "Notice",
     "OpenShared",
@@ -105,6 +110,8 @@ __all__ = [
     "SchedulerFrame",
     "Share",
     "Shared",
+    "Sleep",
+    "SleepWhen",
     "State",
     "Terms",
     "Text",
@@ -112,6 +119,7 @@ __all__ = [
     "Unshare",
     "VersionError",
     "Waiters",
+    "Wake",
     "Watch",
     "WhenFull",
     "WireError",
@@ -203,6 +211,11 @@ _TYPES: dict[type[Frame], tuple[FrameType, str]] = {
     Shared: (FrameType.SHARED, "shared"),
     NotShared: (FrameType.NOT_SHARED, ""),
     Text: (FrameType.TEXT, ""),
+    Sleep: (FrameType.SLEEP, ""),
+    Asleep: (FrameType.ASLEEP, ""),
+    NotAsleep: (FrameType.NOT_ASLEEP, ""),
+    Wake: (FrameType.WAKE, ""),
+    Awake: (FrameType.AWAKE, ""),
 }
 """The number of each frame, and the part of the layout that has its fields beside those of every frame."""
 _CALLED = {
@@ -210,6 +223,8 @@ _CALLED = {
     (Refused, "final"): "state",
     (AskReason, "memory"): "request",
     (Reason, "memory"): "request",
+    (NotAsleep, "final"): "state",
+    (Awake, "lost"): "state",
 }
 """Fields that the layout calls otherwise."""
 _CODES = {"uint8_t": "B", "uint32_t": "I", "uint64_t": "Q"}
@@ -236,6 +251,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "Drain": _one_of(Drain, "state {} of a drain is unknown"),
     "Tie": _one_of(Tie, "tie {} is unknown"),
     "Priority": _one_of(Priority, "priority {} is unknown"),
+    "SleepWhen": _one_of(SleepWhen, "{} is unknown as when to sleep"),
     "WhenFull": _one_of(WhenFull, "{} is unknown as what to do where memory is full"),
 }
 """What becomes of what is in a field, by the type that the frame's dataclass gives it; other types are as they are."""

@@ -129,6 +129,27 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Sleep:
+    """Have a process close its door, and checkpoint it; answered by FellAsleep or StayedAwake.
+
+    All of its memory that can move is out.
+    """
+
+    process: int
+    clients: tuple[int, ...]
+    """All of its clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Restore a process that is asleep, and have it open its door; answered by Woke. There is room for its contexts."""
+
+    process: int
+    clients: tuple[int, ...]
+    """All of its clients."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Send WATCH: the client reports its progress every ``interval_seconds`` while it holds; 0: no more."""
 
@@ -191,4 +212,4 @@ Report = ReportUnresponsive | ReportShort | ReportMissing | ReportSize
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | Report | Kill | GrowArena | Measure | FormGang
+Action = ClientAction | Report | Kill | GrowArena | Measure | FormGang | Sleep | Wake

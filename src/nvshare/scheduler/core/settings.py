@@ -44,6 +44,8 @@ class Settings:
     """What stays free on each device where memory swaps, for what the driver takes unasked; None: a share of it."""
     host_bytes: int = 0
     """Host memory for all clients' arenas together."""
+    sleep_after_seconds: float | None = None
+    """After so much idleness a process sleeps whose terms leave it open; None: not before others lack memory."""
     floor: float = 0.05
     """What lower priority classes together get of a device's time while a higher one always wants it. From 0 to 0.5."""
     burst_seconds: float = 0.0

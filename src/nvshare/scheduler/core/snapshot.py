@@ -17,6 +17,10 @@ class ShownState(Enum):
     HOLDING = "holding"
     LEAVING = "leaving"
     """It holds still and was asked to leave."""
+    ASLEEP = "asleep"
+    """Its process is checkpointed, or is being so: it has nothing on its devices."""
+    WAKING = "waking"
+    """It waits for room for its context, or gets that back."""
     UNRESPONSIVE = "unresponsive"
     """It did not leave in time, a holder the lock or another one the memory."""
 
@@ -162,6 +166,10 @@ class ClientSnapshot:
     """None: it does not wait with a gang, or nobody asked."""
     kept_bytes: int = 0
     """What is granted on the device of its container's memory request."""
+    awake_reason: str = ""
+    """Why its process can't sleep; empty: it can, or nobody has tried."""
+    sleeps: int = 0
+    """How often its process fell asleep."""
     keeps_room: bool = False
     """It is unresponsive without holding: it has not left the device as it was told."""
 

@@ -30,6 +30,16 @@ class WhenFull(StrEnum):
     """It is refused, as a GPU refuses what it does not have."""
 
 
+class SleepWhen(StrEnum):
+    """When a process may leave its devices to the driver's checkpoint, which keeps nothing of it there."""
+
+    NEVER = "never"
+    PRESSURE = "pressure"
+    """Where others lack memory that only its context has."""
+    IDLE = "idle"
+    """And when it has been idle for a while."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What was set for a container; the defaults are those of one for which nothing was."""
@@ -44,6 +54,8 @@ class Terms:
     memory_request_bytes: int = 0
     """How much of its memory stays on a device while others use that."""
     when_full: WhenFull = WhenFull.REFUSE
+    sleep: SleepWhen | None = None
+    """None: under pressure, and when idle where the operator chose after how long."""
     owner: str = ""
     """Whose programs say the weight: it counts only among theirs. Empty: an operator said it."""
 
@@ -64,6 +76,7 @@ class SomeTerms:
     memory_limit_bytes: int | None = None
     memory_request_bytes: int | None = None
     when_full: WhenFull | None = None
+    sleep: SleepWhen | None = None
 
     def over(self, others: SomeTerms) -> SomeTerms:
         """These, and those of the others that are not said here."""

@@ -1,0 +1,40 @@
+"""The frames of protocol version 2 by which a process leaves its devices to the driver's checkpoint; ``frames`` has all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Scheduler: close the door of your process, through which each of its calls of the driver goes."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """Client: the door is closed, and no thread is in the driver; ``request`` 0: it was closed at REGISTER."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsleep:
+    """Client: the door is open, because of ``text``; ``final``: it can never be closed."""
+
+    request: int
+    text: str
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Client: a call waits at the closed door."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """Scheduler: the driver has all back, open the door; ``lost``: it has lost the process, and each call fails."""
+
+    lost: bool = False
