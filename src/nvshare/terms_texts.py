@@ -13,6 +13,7 @@ from nvshare import sizes
 
 PRIORITIES: Final = ("low", "normal", "high")
 WHEN_FULL: Final = ("wait", "refuse")
+SLEEP: Final = ("never", "pressure", "idle")
 
 _NUMBER = r"([0-9]+(?:\.[0-9]{1,3})?)"
 _WEIGHT = re.compile(_NUMBER)
@@ -42,6 +43,13 @@ def when_full_of(text: str) -> str:
     """What a text says that becomes of memory asked for which only others' ends could free; it is that text."""
     if text not in WHEN_FULL:
         raise ValueError(f"{text!r} is none of {', '.join(WHEN_FULL)}")
+    return text
+
+
+def sleep_of(text: str) -> str:
+    """What a text says of when a process may leave its devices altogether; it is that text."""
+    if text not in SLEEP:
+        raise ValueError(f"{text!r} is none of {', '.join(SLEEP)}")
     return text
 
 

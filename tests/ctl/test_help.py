@@ -76,9 +76,11 @@ def test_completion(run_dir: RunDir, typed: str, offered: list[str]) -> None:
     [
         ("nvshare-ctl set priority h", ["high"]),
         ("nvshare-ctl set when-full ", ["none", "refuse", "wait"]),
+        ("nvshare-ctl set sleep ", ["idle", "never", "none", "pressure"]),
         ("nvshare-ctl set weight n", ["none"]),
         ("nvshare-ctl run --priority l", ["low"]),
         ("nvshare-ctl run --when-full w", ["wait"]),
+        ("nvshare-ctl run --sleep p", ["pressure"]),
         ("nvshare-ctl set policy --device 0", ["0", "00000000-0000-0000-0000-000000000000"]),
         ("nvshare-ctl top --device GPU-6", ["GPU-6ec4f5a1-0000-0000-0000-000000000000"]),
         ("nvshare-ctl set weight 2 t", ["train"]),

@@ -88,7 +88,13 @@ def test_status_with_what_it_may_have(run_dir: RunDir, answers: Answers, status:
     printed(run_dir, "status")
     device.mix.MergeFrom(admin_pb2.Mix(ratio=1.2, measured_seconds=3, bursts=2))
     device.clients[0].terms.MergeFrom(
-        admin_pb2.Terms(compute_limit=0.5, memory_limit_bytes=1, by_command=["weight"], by_annotation=["priority"])
+        admin_pb2.Terms(
+            compute_limit=0.5,
+            memory_limit_bytes=1,
+            sleep="idle",
+            by_command=["weight"],
+            by_annotation=["priority"],
+        )
     )
     printed(run_dir, "status")
 

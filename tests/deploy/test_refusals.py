@@ -192,7 +192,8 @@ def test_values_of_the_former_chart_suffice(helm: str, tmp_path: Path) -> None:
     chart = tmp_path / "nvshare"
     shutil.copytree(CHART, chart)
     former = {key: value for key, value in VALUES.items() if key not in ("global", "networkPolicy")}
-    own = ("priorityClassName", "nodeSelector", "affinity", "tolerations", "grace", "floor", "burst", "reserve")
+    own = ("priorityClassName", "nodeSelector", "affinity", "tolerations")
+    own += ("grace", "floor", "burst", "reserve", "sleepAfter")
     for part in ("scheduler", "devicePlugin", "nodeAgent"):
         former[part] = {key: value for key, value in former[part].items() if key not in own}
     (chart / "values.yaml").write_text(yaml.safe_dump(former))

@@ -13,7 +13,7 @@ GIB = 1 << 30
 CONTAINERS = ("main", "side")
 UNKNOWN = (
     "nvshare knows no such annotation; nvshare.com/NAME and nvshare.com/container.CONTAINER.NAME with one of these "
-    "names are: weight, priority, compute-limit, memory-limit, memory-request, when-full"
+    "names are: weight, priority, compute-limit, memory-limit, memory-request, when-full, sleep"
 )
 
 
@@ -32,6 +32,7 @@ def of_pod(name: str, value: str) -> Wishes:
         ("memory-limit", "4Gi", Terms(memory_limit_bytes=4 * GIB)),
         ("memory-request", " 512Mi\n", Terms(memory_request_bytes=GIB // 2)),
         ("when-full", "refuse", Terms(when_full="refuse")),
+        ("sleep", "idle", Terms(sleep="idle")),
     ],
 )
 def test_of_the_pod(name: str, value: str, terms: Terms) -> None:

@@ -69,6 +69,7 @@ FRAMES = st.one_of(
         memory_limit_bytes=U64,
         memory_request_bytes=U64,
         when_full=st.sampled_from(wire.WhenFull),
+        sleep=st.sampled_from(wire.SleepWhen),
         compute_limit_thousandths=U32,
         container=text(wire.CONTAINER_BYTES),
     ),

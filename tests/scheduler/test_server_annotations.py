@@ -111,6 +111,25 @@ def test_a_pod_that_says_so_does_not_wait_for_memory(serve: Serve, process: Clie
         scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, when_full="hope"), timeout=20)
 
 
+def test_when_it_sleeps(serve: Serve, process: ClientProcess) -> None:
+    """By default nobody says it. The environment does, or the annotation, or the operator, who is forgotten by nobody."""
+    scheduler = serve()
+    comes(process, scheduler, sleep=wire.SleepWhen.NEVER)
+    until(scheduler, sleep="never")
+    annotates(scheduler, sleep="pressure")
+    until(scheduler, sleep="pressure", by_annotation=["sleep"])
+    scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, sleep="idle"), timeout=20)
+    until(scheduler, sleep="idle", by_command=["sleep"])
+    scheduler.kill()
+    scheduler = serve()
+    comes(process, scheduler)
+    until(scheduler, sleep="idle", by_command=["sleep"])
+    scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, taken_back=["sleep"]), timeout=20)
+    until(scheduler, sleep="pressure", by_annotation=["sleep"])
+    with pytest.raises(grpc.RpcError, match="sleep 'always' is not allowed; never, pressure, idle are"):
+        scheduler.admin.SetTerms(admin_pb2.SetTermsRequest(container=PLACE, sleep="always"), timeout=20)
+
+
 def test_they_outlive_the_scheduler(serve: Serve, process: ClientProcess) -> None:
     """The next one has them before the agent has come back, also where the file had been removed."""
     scheduler = serve()

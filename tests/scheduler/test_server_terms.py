@@ -76,6 +76,7 @@ def test_what_it_says(serve: Serve) -> None:
         memory_limit_bytes=4 * GIB,
         memory_request_bytes=GIB,
         when_full=wire.WhenFull.WAIT,
+        sleep=wire.SleepWhen.IDLE,
     )
     until(
         scheduler,
@@ -87,6 +88,7 @@ def test_what_it_says(serve: Serve) -> None:
         memory_limit_bytes=4 * GIB,
         memory_request_bytes=GIB,
         when_full="wait",
+        sleep="idle",
     )
     assert client.expect(wire.Limit) == wire.Limit(4 * GIB)
 

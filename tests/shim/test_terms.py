@@ -38,6 +38,7 @@ def test_names_are_those_of_paths() -> None:
         paths.MEMORY_LIMIT,
         paths.MEMORY_REQUEST,
         paths.WHEN_FULL,
+        paths.SLEEP,
         paths.CONTAINER,
     }
 
@@ -59,6 +60,7 @@ def test_all_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
             paths.MEMORY_LIMIT: "2GiB",
             paths.MEMORY_REQUEST: "512Mi",
             paths.WHEN_FULL: "wait",
+            paths.SLEEP: "idle",
             paths.CONTAINER: "train-1",
         }
     )
@@ -68,6 +70,7 @@ def test_all_is_said(start: Start, fake_scheduler: FakeScheduler) -> None:
         memory_limit_bytes=2 << 30,
         memory_request_bytes=512 << 20,
         when_full=wire.WhenFull.WAIT,
+        sleep=wire.SleepWhen.IDLE,
         compute_limit_thousandths=125,
         container="train-1",
     )
@@ -102,6 +105,7 @@ def test_older_schedulers_hear_nothing_of_it(start: Start, fake_scheduler: FakeS
         (paths.WEIGHT, "18446744073709551617", "a number from 0.01 to 1000"),
         (paths.PRIORITY, "HIGH", "one of low, normal, high"),
         (paths.WHEN_FULL, "Wait", "one of wait, refuse"),
+        (paths.SLEEP, "always", "one of never, pressure, idle"),
         (paths.CONTAINER, "a b", CONTAINER),
         (paths.CONTAINER, "a@0", CONTAINER),
         (paths.CONTAINER, "x" * 48, CONTAINER),

@@ -179,7 +179,7 @@ class TimelineSpan(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     what: _builtins.str
-    """waiting, holding, leaving, out or in."""
+    """waiting, holding, leaving, asleep, waking, out or in."""
     begin: _builtins.float
     end: _builtins.float
     bytes: _builtins.int
@@ -280,6 +280,7 @@ class SetTermsRequest(_message.Message):
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     TAKEN_BACK_FIELD_NUMBER: _builtins.int
     WHEN_FULL_FIELD_NUMBER: _builtins.int
+    SLEEP_FIELD_NUMBER: _builtins.int
     container: _builtins.str
     """As Client.member_of has it; the part before its last @ suffices where that is clear."""
     weight: _builtins.float
@@ -291,6 +292,8 @@ class SetTermsRequest(_message.Message):
     memory_request_bytes: _builtins.int
     when_full: _builtins.str
     """wait or refuse: what becomes of memory asked for that only others' ends could free."""
+    sleep: _builtins.str
+    """never, pressure or idle: when its processes may leave their devices altogether."""
     @_builtins.property
     def taken_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the other fields of which what was set is taken back: what annotations or the environment of the container's
@@ -308,10 +311,11 @@ class SetTermsRequest(_message.Message):
         memory_request_bytes: _builtins.int | None = ...,
         taken_back: _abc.Iterable[_builtins.str] | None = ...,
         when_full: _builtins.str | None = ...,
+        sleep: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "taken_back", b"taken_back", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "taken_back", b"taken_back", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
@@ -321,6 +325,8 @@ class SetTermsRequest(_message.Message):
     _WhichOneofArgType__memory_request_bytes: _TypeAlias = _typing.Literal["_memory_request_bytes", b"_memory_request_bytes"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    _WhichOneofReturnType__sleep: _TypeAlias = _typing.Literal["sleep"]  # noqa: Y015
+    _WhichOneofArgType__sleep: _TypeAlias = _typing.Literal["_sleep", b"_sleep"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
     _WhichOneofReturnType__when_full: _TypeAlias = _typing.Literal["when_full"]  # noqa: Y015
@@ -334,11 +340,35 @@ class SetTermsRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sleep) -> _WhichOneofReturnType__sleep | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__when_full) -> _WhichOneofReturnType__when_full | None: ...
 
 Global___SetTermsRequest: _TypeAlias = SetTermsRequest  # noqa: Y015
+
+@_typing.final
+class SleepRequest(_message.Message):
+    """Which processes are to sleep, or to wake."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """A container, as SetTermsRequest has it, or pid:PID."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SleepRequest: _TypeAlias = SleepRequest  # noqa: Y015
 
 @_typing.final
 class SetAnnotatedTermsRequest(_message.Message):
@@ -423,6 +453,7 @@ class AnnotatedTerms(_message.Message):
     MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     WHEN_FULL_FIELD_NUMBER: _builtins.int
+    SLEEP_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     container: _builtins.str
     """Empty: processes of the pod of which it is not known in which container they are."""
@@ -435,6 +466,8 @@ class AnnotatedTerms(_message.Message):
     memory_request_bytes: _builtins.int
     when_full: _builtins.str
     """wait or refuse."""
+    sleep: _builtins.str
+    """never, pressure or idle."""
     def __init__(
         self,
         *,
@@ -446,10 +479,11 @@ class AnnotatedTerms(_message.Message):
         memory_limit_bytes: _builtins.int | None = ...,
         memory_request_bytes: _builtins.int | None = ...,
         when_full: _builtins.str | None = ...,
+        sleep: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "pod_uid", b"pod_uid", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "pod_uid", b"pod_uid", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
@@ -459,6 +493,8 @@ class AnnotatedTerms(_message.Message):
     _WhichOneofArgType__memory_request_bytes: _TypeAlias = _typing.Literal["_memory_request_bytes", b"_memory_request_bytes"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    _WhichOneofReturnType__sleep: _TypeAlias = _typing.Literal["sleep"]  # noqa: Y015
+    _WhichOneofArgType__sleep: _TypeAlias = _typing.Literal["_sleep", b"_sleep"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
     _WhichOneofReturnType__when_full: _TypeAlias = _typing.Literal["when_full"]  # noqa: Y015
@@ -471,6 +507,8 @@ class AnnotatedTerms(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_request_bytes) -> _WhichOneofReturnType__memory_request_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sleep) -> _WhichOneofReturnType__sleep | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
     @_typing.overload
@@ -782,11 +820,16 @@ class Client(_message.Message):
     MEMORY_KEPT_BYTES_FIELD_NUMBER: _builtins.int
     GANG_FIELD_NUMBER: _builtins.int
     MEMORY_WAIT_FIELD_NUMBER: _builtins.int
+    ASLEEP_SECONDS_FIELD_NUMBER: _builtins.int
+    SLEEPS_FIELD_NUMBER: _builtins.int
+    AWAKE_REASON_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     pid: _builtins.int
     command: _builtins.str
     state: _builtins.str
-    """idle, waiting, holding, leaving (asked to give the lock back) or unresponsive (did not in time)."""
+    """idle, waiting, holding, leaving (asked to give the lock back), unresponsive (did not in time), asleep (its process has
+    nothing on its devices) or waking.
+    """
     footprint_bytes: _builtins.int
     """What it allocated. Absent: a version 1 client does not report it."""
     pinned_bytes: _builtins.int
@@ -815,6 +858,12 @@ class Client(_message.Message):
     """Of its container's memory request, what is kept on the device: less than all where others have too much."""
     memory_wait: _builtins.str
     """Why memory that its program asks for is not given to it now. Empty: it asks for none, or others only have to make way."""
+    asleep_seconds: _builtins.float
+    """For how long it has been asleep, or waking."""
+    sleeps: _builtins.int
+    """How often its process fell asleep."""
+    awake_reason: _builtins.str
+    """Why its process can't sleep. Empty: it can, or nobody has tried."""
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -863,10 +912,13 @@ class Client(_message.Message):
         memory_kept_bytes: _builtins.int = ...,
         gang: Global___Gang | None = ...,
         memory_wait: _builtins.str = ...,
+        asleep_seconds: _builtins.float = ...,
+        sleeps: _builtins.int = ...,
+        awake_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "identity", b"identity", "swap", b"swap", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "memory_wait", b"memory_wait", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "state", b"state", "swap", b"swap", "terms", b"terms", "too_large", b"too_large", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes", "asleep_seconds", b"asleep_seconds", "awake_reason", b"awake_reason", "backend", b"backend", "behind", b"behind", "command", b"command", "drain", b"drain", "footprint_bytes", b"footprint_bytes", "gang", b"gang", "grants", b"grants", "held_seconds", b"held_seconds", "id", b"id", "identity", b"identity", "member_of", b"member_of", "memory_kept_bytes", b"memory_kept_bytes", "memory_wait", b"memory_wait", "notices", b"notices", "pid", b"pid", "pinned_bytes", b"pinned_bytes", "pinned_measured", b"pinned_measured", "position", b"position", "protocol_version", b"protocol_version", "sleeps", b"sleeps", "state", b"state", "swap", b"swap", "terms", b"terms", "too_large", b"too_large", "waited_seconds", b"waited_seconds", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__footprint_bytes: _TypeAlias = _typing.Literal["footprint_bytes"]  # noqa: Y015
     _WhichOneofArgType__footprint_bytes: _TypeAlias = _typing.Literal["_footprint_bytes", b"_footprint_bytes"]  # noqa: Y015
@@ -888,6 +940,7 @@ class Terms(_message.Message):
     BY_COMMAND_FIELD_NUMBER: _builtins.int
     BY_ANNOTATION_FIELD_NUMBER: _builtins.int
     WHEN_FULL_FIELD_NUMBER: _builtins.int
+    SLEEP_FIELD_NUMBER: _builtins.int
     weight: _builtins.float
     """Its share of the device's time against others'."""
     priority: _builtins.str
@@ -900,6 +953,8 @@ class Terms(_message.Message):
     """How much of its memory is to stay on the device while others use that."""
     when_full: _builtins.str
     """wait or refuse: what becomes of memory asked for that only others' ends could free."""
+    sleep: _builtins.str
+    """never, pressure or idle: when its processes may leave their devices altogether. Empty: nobody said."""
     @_builtins.property
     def by_command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the other fields that SetTerms said, and of those that annotations of the pod said: the others are said by
@@ -919,10 +974,11 @@ class Terms(_message.Message):
         by_command: _abc.Iterable[_builtins.str] | None = ...,
         by_annotation: _abc.Iterable[_builtins.str] | None = ...,
         when_full: _builtins.str = ...,
+        sleep: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "by_annotation", b"by_annotation", "by_command", b"by_command", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "by_annotation", b"by_annotation", "by_command", b"by_command", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015

@@ -69,6 +69,16 @@ class AdminStub:
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
                 response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
+        self.Sleep = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/Sleep',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.SleepRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+                _registered_method=True)
+        self.Wake = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/Wake',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.SleepRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+                _registered_method=True)
         self.SetAnnotatedTerms = channel.unary_unary(
                 '/nvshare.admin.v1.Admin/SetAnnotatedTerms',
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.SerializeToString,
@@ -128,6 +138,21 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Sleep(self, request, context):
+        """Has processes leave their devices altogether as soon as their memory is out: the states say when. NOT_FOUND for an
+        unknown name, FAILED_PRECONDITION where nothing of that name can sleep.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Wake(self, request, context):
+        """Has processes that sleep come back. NOT_FOUND for an unknown name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetAnnotatedTerms(self, request, context):
         """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
         no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
@@ -172,6 +197,16 @@ def add_AdminServicer_to_server(servicer, server):
             'SetTerms': grpc.unary_unary_rpc_method_handler(
                     servicer.SetTerms,
                     request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
+            ),
+            'Sleep': grpc.unary_unary_rpc_method_handler(
+                    servicer.Sleep,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.SleepRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
+            ),
+            'Wake': grpc.unary_unary_rpc_method_handler(
+                    servicer.Wake,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.SleepRequest.FromString,
                     response_serializer=nvshare_dot_admin_dot_admin__pb2.Status.SerializeToString,
             ),
             'SetAnnotatedTerms': grpc.unary_unary_rpc_method_handler(
@@ -368,6 +403,60 @@ class Admin:
             target,
             '/nvshare.admin.v1.Admin/SetTerms',
             nvshare_dot_admin_dot_admin__pb2.SetTermsRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Sleep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/Sleep',
+            nvshare_dot_admin_dot_admin__pb2.SleepRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Wake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/Wake',
+            nvshare_dot_admin_dot_admin__pb2.SleepRequest.SerializeToString,
             nvshare_dot_admin_dot_admin__pb2.Status.FromString,
             options,
             channel_credentials,

@@ -48,6 +48,12 @@ class AdminStub:
     """Turns on all devices off, as nvsharectl does, or on again: then the policies are those of before."""
     SetTerms: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetTermsRequest, _admin_pb2.Status]
     """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
+    Sleep: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SleepRequest, _admin_pb2.Status]
+    """Has processes leave their devices altogether as soon as their memory is out: the states say when. NOT_FOUND for an
+    unknown name, FAILED_PRECONDITION where nothing of that name can sleep.
+    """
+    Wake: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SleepRequest, _admin_pb2.Status]
+    """Has processes that sleep come back. NOT_FOUND for an unknown name."""
     SetAnnotatedTerms: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetAnnotatedTermsRequest, _admin_pb2.SetAnnotatedTermsResponse]
     """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
     no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
@@ -70,6 +76,12 @@ class AdminAsyncStub(AdminStub):
     """Turns on all devices off, as nvsharectl does, or on again: then the policies are those of before."""
     SetTerms: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetTermsRequest, _admin_pb2.Status]  # type: ignore[assignment]
     """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
+    Sleep: _aio.UnaryUnaryMultiCallable[_admin_pb2.SleepRequest, _admin_pb2.Status]  # type: ignore[assignment]
+    """Has processes leave their devices altogether as soon as their memory is out: the states say when. NOT_FOUND for an
+    unknown name, FAILED_PRECONDITION where nothing of that name can sleep.
+    """
+    Wake: _aio.UnaryUnaryMultiCallable[_admin_pb2.SleepRequest, _admin_pb2.Status]  # type: ignore[assignment]
+    """Has processes that sleep come back. NOT_FOUND for an unknown name."""
     SetAnnotatedTerms: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetAnnotatedTermsRequest, _admin_pb2.SetAnnotatedTermsResponse]  # type: ignore[assignment]
     """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
     no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
@@ -131,6 +143,24 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
         """Sets what a container may have. INVALID_ARGUMENT for a value that is not allowed, NOT_FOUND for an unknown container."""
+
+    @_abc_1.abstractmethod
+    def Sleep(
+        self,
+        request: _admin_pb2.SleepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
+        """Has processes leave their devices altogether as soon as their memory is out: the states say when. NOT_FOUND for an
+        unknown name, FAILED_PRECONDITION where nothing of that name can sleep.
+        """
+
+    @_abc_1.abstractmethod
+    def Wake(
+        self,
+        request: _admin_pb2.SleepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.Status, _abc.Awaitable[_admin_pb2.Status]]:
+        """Has processes that sleep come back. NOT_FOUND for an unknown name."""
 
     @_abc_1.abstractmethod
     def SetAnnotatedTerms(

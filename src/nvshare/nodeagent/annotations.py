@@ -33,6 +33,7 @@ class Terms:
     memory_limit_bytes: int | None = None
     memory_request_bytes: int | None = None
     when_full: str | None = None
+    sleep: str | None = None
 
     def over(self, others: Terms) -> Terms:
         """These, and those of the others that are not said here."""
@@ -75,6 +76,7 @@ _KEYS: Final = {
     "memory-limit": _Key("memory_limit_bytes", terms_texts.memory_of),
     "memory-request": _Key("memory_request_bytes", terms_texts.memory_of),
     "when-full": _Key("when_full", terms_texts.when_full_of),
+    "sleep": _Key("sleep", terms_texts.sleep_of),
 }
 
 

@@ -24,6 +24,7 @@ from nvshare.sizes import size_of
 from nvshare.version import version
 
 _LONGEST_IDLE = 86400.0
+_SHORTEST_SLEEP_AFTER = 0.1
 _SHORTEST_GRACE = 0.1
 _LONGEST_GRACE = 86400.0
 _LONGEST_TURN = 1000.0
@@ -104,6 +105,14 @@ def _burst(text: str | float) -> float:
     seconds = _number(text)
     if not 0 <= seconds <= LONGEST_QUANTUM:
         raise typer.BadParameter(f"{seconds:g} s is not allowed; from 0 to {LONGEST_QUANTUM:g} s is")
+    return seconds
+
+
+def _sleep_after(text: str | float) -> float:
+    seconds = _number(text)
+    if not _SHORTEST_SLEEP_AFTER <= seconds <= _LONGEST_IDLE:
+        allowed = f"from {_SHORTEST_SLEEP_AFTER:g} to {_LONGEST_IDLE:g}"
+        raise typer.BadParameter(f"{seconds:g} s is not allowed; {allowed} s is")
     return seconds
 
 
@@ -224,6 +233,16 @@ def _scheduler(
             "unasked. [default: 512MiB, or 2% of the GPU if that is more; an eighth at most]",
         ),
     ] = None,
+    sleep_after: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            parser=_sleep_after,
+            show_default=False,
+            help="A program that has been idle for so long leaves its GPUs altogether, context and all, until its next "
+            "call of CUDA. Needs root and driver 570. [default: not before others lack memory]",
+        ),
+    ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     log_level: Annotated[
         LogLevel | None,
@@ -294,6 +313,7 @@ def _scheduler(
             burst_seconds=burst,
             unresponsive=unresponsive,
             reserve_bytes=reserve,
+            sleep_after_seconds=sleep_after,
         ),
         legacy_device,
         exit_when_idle,

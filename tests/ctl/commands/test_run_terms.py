@@ -14,7 +14,10 @@ from tests.ctl.program import COMMAND, ctl
 
 pytestmark = pytest.mark.usefixtures("libraries")
 
-TERMS = (paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST, paths.WHEN_FULL)
+TERMS = (
+    *(paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST),
+    *(paths.WHEN_FULL, paths.SLEEP),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +42,11 @@ def test_each_option_is_a_variable(run_dir: RunDir) -> None:
     found = environment_of(
         run_dir,
         *("--weight", "2.5", "--priority", "low", "--compute-limit", "30%", "--memory-limit", "2G"),
-        *("--memory-request", "512MiB", "--when-full", "wait", "--name", "train", "--gang", "job:4"),
+        *("--memory-request", "512MiB", "--when-full", "wait", "--sleep", "idle"),
+        *("--name", "train", "--gang", "job:4"),
         **{paths.WEIGHT: "7", paths.CONTAINER: "other"},
     )
-    assert [found[name] for name in TERMS] == ["2.5", "low", "30%", "2G", "512MiB", "wait"]
+    assert [found[name] for name in TERMS] == ["2.5", "low", "30%", "2G", "512MiB", "wait", "idle"]
     assert (found[paths.CONTAINER], found[paths.GANG]) == ("train", "job:4")
 
 
@@ -72,6 +76,7 @@ def test_all_that_one_run_starts_counts_together(run_dir: RunDir) -> None:
         ("--memory-limit", "20", "'20' is 20 bytes, too small for anything; 20GiB?"),
         ("--memory-request", "-1", "'-1' is no size"),
         ("--when-full", "hope", "'hope' is none of wait, refuse"),
+        ("--sleep", "always", "'always' is none of never, pressure, idle"),
         ("--name", "a b", "'a b' is no name"),
         ("--gang", "job:1", "'job:1' is neither NAME nor NAME:SIZE with 2 to 64 processes"),
         ("--gang", "job:65", "'job:65' is neither"),

@@ -20,6 +20,7 @@ from tests.ctl.program import ctl
         ("memory-limit", "2GiB", {"memory_limit_bytes": 2 << 30}),
         ("memory-request", "512Mi", {"memory_request_bytes": 512 << 20}),
         ("when-full", "wait", {"when_full": "wait"}),
+        ("sleep", "idle", {"sleep": "idle"}),
     ],
 )
 def test_what_is_asked(
@@ -57,6 +58,7 @@ def test_no_such_container(run_dir: RunDir, answers: Answers) -> None:
         (["memory-limit", "0", "train"], "Invalid value for VALUE: '0' is nothing"),
         (["memory-limit", "0", "train"], "'none' takes back what was set"),
         (["when-full", "hope", "train"], "'hope' is none of wait, refuse"),
+        (["sleep", "always", "train"], "'always' is none of never, pressure, idle"),
     ],
 )
 def test_usage(run_dir: RunDir, arguments: list[str], said: str) -> None:

@@ -20,12 +20,14 @@ ALL = admin_pb2.Terms(
     memory_limit_bytes=4 * GIB,
     memory_request_bytes=GIB,
     when_full="wait",
+    sleep="idle",
 )
 SET = admin_pb2.Terms(by_command=["weight"], by_annotation=["compute_limit", "memory_limit_bytes"])
 SET.MergeFrom(ALL)
 DEFAULT = admin_pb2.Terms(weight=1.0, priority="normal")
 REFUSES = admin_pb2.Terms(weight=1.0, priority="normal", when_full="refuse", by_annotation=["when_full"])
-SET_SAID = "weight 2.5 (set), priority high, compute 30 % (annotation), limit 4.0 GiB (annotation), request 1.0 GiB"
+SAID_BY = "weight 2.5 (set), priority high, compute 30 % (annotation), limit 4.0 GiB (annotation), request 1.0 GiB"
+SET_SAID = f"{SAID_BY}, sleep idle"
 SAID = "weight 2.5, priority high, compute 30 %, limit 4.0 GiB, request 1.0 GiB"
 
 
@@ -40,11 +42,11 @@ def client(answers: Answers, number: int, member_of: str, terms: admin_pb2.Terms
 @pytest.mark.parametrize(
     ("number", "member_of", "terms", "line"),
     [
-        (0, "train@1000", ALL, f"train@1000: {SAID}, when full wait"),
+        (0, "train@1000", ALL, f"train@1000: {SAID}, when full wait, sleep idle"),
         (0, "train@1000", DEFAULT, ""),
-        (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}, when full wait"),
+        (0, "pid:77@1000", ALL, f"pid:77@1000: {SAID}, when full wait, sleep idle"),
         (0, "pid:77@1000", DEFAULT, ""),
-        (1, "vision/detector-5d4f8c7b9-x2x7k/main", ALL, SAID),
+        (1, "vision/detector-5d4f8c7b9-x2x7k/main", ALL, f"{SAID}, sleep idle"),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", SET, SET_SAID),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", REFUSES, "when full refuse (annotation)"),
         (1, "vision/detector-5d4f8c7b9-x2x7k/main", DEFAULT, ""),
@@ -102,6 +104,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "memory_limit_bytes": 4 * GIB,
         "memory_request_bytes": GIB,
         "when_full": "wait",
+        "sleep": "idle",
         "by_command": ["weight"],
         "by_annotation": ["compute_limit", "memory_limit_bytes"],
     }
@@ -112,6 +115,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "memory_limit_bytes": None,
         "memory_request_bytes": 0,
         "when_full": "",
+        "sleep": None,
         "by_command": [],
         "by_annotation": [],
     }

@@ -122,6 +122,20 @@ TERMS: Final = (
         example="wait",
         words=terms_texts.WHEN_FULL,
     ),
+    Term(
+        name="sleep",
+        field="sleep",
+        variable=paths.SLEEP,
+        value_of=terms_texts.sleep_of,
+        option_help="When an idle process of it leaves its GPUs altogether, context and all: never; under pressure, "
+        "where others lack memory; or when idle, too, for as long as the scheduler's --sleep-after says. Default: "
+        "$NVSHARE_SLEEP, else pressure, and idle where the scheduler has a --sleep-after.",
+        command_help="Set when idle processes of a container leave their GPUs altogether, context and all: never; "
+        "under pressure, where others lack memory; or when idle, too, for as long as the scheduler's --sleep-after "
+        "says. The next call of CUDA wakes them.",
+        example="idle",
+        words=terms_texts.SLEEP,
+    ),
 )
 
 Given = Mapping[Term, str]

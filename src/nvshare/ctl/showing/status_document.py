@@ -175,6 +175,7 @@ def _of_terms(terms: admin_pb2.Terms) -> Document:
         "memory_limit_bytes": terms.memory_limit_bytes if terms.HasField("memory_limit_bytes") else None,
         "memory_request_bytes": terms.memory_request_bytes,
         "when_full": terms.when_full,
+        "sleep": terms.sleep or None,
         "by_command": list(terms.by_command),
         "by_annotation": list(terms.by_annotation),
     }

@@ -105,6 +105,7 @@ def told(client: admin_pb2.Client) -> dict[str, str]:
         ),
         "memory_request_bytes": _request(client),
         "when_full": _when_full(client),
+        "sleep": f"sleep {terms.sleep}" if terms.sleep else "",
     }
     return {name: text for name, text in all_terms.items() if text}
 

@@ -17,7 +17,7 @@ from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.api.timeline_message import timeline_message
 from nvshare.scheduler.commands import InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.terms import Priority, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Memberships, UnknownContainerError
@@ -296,6 +296,8 @@ def _terms(request: admin_pb2.SetTermsRequest | admin_pb2.AnnotatedTerms) -> Som
         values["priority"] = _priority(values["priority"])
     if "when_full" in values:
         values["when_full"] = _when_full(values["when_full"])
+    if "sleep" in values:
+        values["sleep"] = _sleep(values["sleep"])
     terms = SomeTerms(**values)
     try:
         terms.check()
@@ -317,6 +319,13 @@ def _when_full(text: str) -> WhenFull:
         return WhenFull(text)
     except ValueError:
         raise InvalidCommandError(f"{text!r} is not allowed where memory is full; {', '.join(WhenFull)} are") from None
+
+
+def _sleep(text: str) -> SleepWhen:
+    try:
+        return SleepWhen(text)
+    except ValueError:
+        raise InvalidCommandError(f"sleep {text!r} is not allowed; {', '.join(SleepWhen)} are") from None
 
 
 def _taken_back(request: admin_pb2.SetTermsRequest) -> frozenset[str]:

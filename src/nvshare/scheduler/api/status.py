@@ -136,6 +136,7 @@ def _terms_message(terms: Terms, origins: Origins) -> admin_pb2.Terms:
         memory_limit_bytes=terms.memory_limit_bytes,
         memory_request_bytes=terms.memory_request_bytes,
         when_full=terms.when_full,
+        sleep=terms.sleep or "",
         by_command=origins.command,
         by_annotation=origins.annotation,
     )

@@ -33,7 +33,7 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
 )
 from nvshare.scheduler.core.gangs.as_one import MOST_MEMBERS
-from nvshare.scheduler.core.terms import Priority, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,
@@ -57,6 +57,13 @@ _WHEN_FULL: Final = {
     wire.WhenFull.UNSAID: None,
     wire.WhenFull.WAIT: WhenFull.WAIT,
     wire.WhenFull.REFUSE: WhenFull.REFUSE,
+}
+
+_SLEEP: Final = {
+    wire.SleepWhen.UNSAID: None,
+    wire.SleepWhen.NEVER: SleepWhen.NEVER,
+    wire.SleepWhen.PRESSURE: SleepWhen.PRESSURE,
+    wire.SleepWhen.IDLE: SleepWhen.IDLE,
 }
 
 Told = wire.ReqLock | wire.LockReleased | wire.Footprint | wire.Grow | wire.Resident | wire.Progress
@@ -114,6 +121,7 @@ def terms_of(frame: wire.Terms) -> SomeTerms:
         memory_limit_bytes=frame.memory_limit_bytes or None,
         memory_request_bytes=frame.memory_request_bytes or None,
         when_full=_WHEN_FULL[frame.when_full],
+        sleep=_SLEEP[frame.sleep],
     )
     terms.check()
     return terms

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nvshare.scheduler.core.terms import Priority, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
 
 
 def write(path: Path, document: Any) -> None:
@@ -27,7 +27,7 @@ def write(path: Path, document: Any) -> None:
 
 def some_terms(said: Any) -> SomeTerms:
     """The terms that ``SomeTerms.said`` wrote; ValueError, TypeError, KeyError or AttributeError if it did not."""
-    kinds = {"priority": Priority, "when_full": WhenFull}
+    kinds = {"priority": Priority, "when_full": WhenFull, "sleep": SleepWhen}
     terms = SomeTerms(**{name: kinds[name](value) if name in kinds else value for name, value in said.items()})
     terms.check()
     return terms

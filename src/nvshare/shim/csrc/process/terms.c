@@ -23,6 +23,7 @@
 #define MEMORY_LIMIT "NVSHARE_MEMORY_LIMIT"
 #define MEMORY_REQUEST "NVSHARE_MEMORY_REQUEST"
 #define WHEN_FULL "NVSHARE_WHEN_FULL"
+#define SLEEP "NVSHARE_SLEEP"
 #define CONTAINER "NVSHARE_CONTAINER"
 
 #define LEAST_WEIGHT 10u /* thousandths */
@@ -120,6 +121,15 @@ static bool read_when_full(const char *text, uint32_t *when_full)
 	return read_choice(text, names, NVS_WHEN_FULL_REFUSE, when_full);
 }
 
+static bool read_sleep(const char *text, uint32_t *when)
+{
+	static const char *const names[] = { [NVS_SLEEP_NEVER] = "never",
+					     [NVS_SLEEP_PRESSURE] = "pressure",
+					     [NVS_SLEEP_IDLE] = "idle" };
+
+	return read_choice(text, names, NVS_SLEEP_IDLE, when);
+}
+
 static bool read_name(const char *text, char name[NVS_WIRE_CONTAINER_BYTES])
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -187,6 +197,9 @@ static void read_environment(void)
 	value = nvs_variable(WHEN_FULL);
 	if (value && !read_when_full(value, &terms.when_full))
 		say_wrong(WHEN_FULL, value, "one of wait, refuse");
+	value = nvs_variable(SLEEP);
+	if (value && !read_sleep(value, &terms.sleep))
+		say_wrong(SLEEP, value, "one of never, pressure, idle");
 	value = nvs_variable(CONTAINER);
 	if (value && !read_name(value, terms.container))
 		say_wrong(CONTAINER, value, "1 to 47 letters, digits, dots, - and _");
