@@ -7,7 +7,7 @@ monotonic clock and never go back from one call to the next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action
@@ -51,8 +51,9 @@ from nvshare.scheduler.core.gangs.gangs import Gangs
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client, LostTurn
 from nvshare.scheduler.core.records.containers import Container, Containers
-from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.sleep.sleeping import Sleeping
+from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, Step
@@ -73,6 +74,7 @@ class Core:
         self._containers = Containers()
         self._gangs = Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
+        self._sleeping = sleeping = Sleeping(self._clients, settings.sleep_after_seconds)
         self._last_grant = self._last_ticket = 0
         self._changed: dict[str, Device] = {}
         """Devices of which something was recorded since the last plan, in that order."""
@@ -91,6 +93,7 @@ class Core:
             HostMemorySet: self._set_host_memory,
             MemoryFreed: self._free,
             TermsSet: self._set_terms,
+            **dict.fromkeys(get_args(SleepEvent), lambda event, now: self._mark(*sleeping.handle(event, now))),
         }
         self._client_recorders: dict[type[Event], Callable[[Any, Client, Device, float], bool]] = {
             LockRequested: self._request,
@@ -107,6 +110,7 @@ class Core:
             GangJoined: self._gangs.handle,
             GangLeft: self._gangs.handle,
             ClientIdle: self._gangs.idles,
+            SleepOffered: self._sleeping.offer,
             ClientGone: self._gone,
         }
 
@@ -135,14 +139,24 @@ class Core:
     def plan(self, now: float) -> list[Action]:
         """What to do about all that was recorded since the last plan, in this order."""
         actions, self._actions = self._actions, []
-        changed, self._changed = self._changed, {}
-        for device in changed.values():
-            actions += self._reconcile(device, now)
-        return actions
+        while True:
+            changed, self._changed = self._changed, {}
+            for device in changed.values():
+                actions += self._reconcile(device, now)
+            if not self._sleeping.is_possible:
+                return actions
+            more, touched = self._sleeping.plan(changed.values(), now)
+            actions += more
+            for device in changed.values():
+                self._keep_deadline(device)
+            if not touched:
+                return actions
+            self._mark(*touched)
 
     def deadline(self) -> float | None:
         """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
-        return min(self._deadlines.values(), default=None)
+        sleeping = self._sleeping.deadline
+        return min((*self._deadlines.values(), *(() if sleeping is None else (sleeping,))), default=None)
 
     def handle_timer(self, now: float) -> list[Action]:
         """What to do because it is ``now``, in the order in which the devices were first seen.
@@ -211,6 +225,7 @@ class Core:
 
     def _gone(self, event: ClientGone, client: Client, device: Device, now: float) -> bool:
         self._gangs.gone(client, device, now)
+        self._sleeping.gone(client, device)
         device.remove(client, now)
         del self._clients[event.client]
         self._containers.leave(event.client, client.container)
@@ -222,6 +237,7 @@ class Core:
         client.container = self._containers.enter(client.number, event.container, event.terms)
         device.lock.turns.enter(client, now)
         self._members_changed(client.container, now)
+        self._sleeping.look_again(client, now)
         return False
 
     # What else happened.
@@ -236,7 +252,7 @@ class Core:
             self._gangs.await_holders(self._absent.holders, now)
         client = Client(
             number=event.client,
-            memory=self._memory(event, device, now),
+            memory=device.memory_of(event, now),
             container=self._containers.enter(event.client, "", Terms()),
             state=INITIAL[event.claimed],
             since=now,
@@ -253,19 +269,6 @@ class Core:
         device.add(client, revokes=len(revokes))
         self._actions += revokes
         self._mark(device)
-
-    def _memory(self, event: ClientRegistered, device: Device, now: float) -> Memory:
-        """Of one that registers."""
-        footprint_bytes, says_footprint = event.footprint_bytes or 0, event.footprint_bytes is not None
-        memory = Memory(
-            event.backend, footprint_bytes, says_footprint, claimed_total_bytes=event.device_bytes, progress_at=now
-        )
-        if memory.swaps:
-            memory.context_at = now
-            memory.has_context = footprint_bytes > 0 or event.claimed is not ClaimedState.IDLE
-        memory.pinned_bytes = device.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
-        memory.count()
-        return memory
 
     def _record_holder(self, event: HolderRecorded, now: float) -> None:
         device = self._known(event.device, event)
@@ -301,7 +304,9 @@ class Core:
     def _see_device(self, event: DeviceSeen, _now: float) -> None:
         device = self._devices.get(event.device)
         if device is None:
-            device = Device(event.device, self._policy, self._quantum_seconds, self._settings, self._host, self._ends)
+            sleepers = self._sleeping.sleepers(event.device)
+            chosen = self._policy, self._quantum_seconds, self._settings
+            device = Device(event.device, *chosen, self._host, self._ends, sleepers)
             self._devices[event.device] = device
         device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         self._mark(device)
@@ -360,6 +365,7 @@ class Core:
             device.lock.turns.renew(client, now)
             device.limits.update(client)
             device.requests.update(client)
+            self._sleeping.look_again(client, now)
             used.add(device.uuid)
         self._mark(*(device for uuid, device in self._devices.items() if uuid in used))
 

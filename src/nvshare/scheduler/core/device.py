@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.events import GrowthRequested, Policy, ResidencyReported
+from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, GrowthRequested, Policy, ResidencyReported
 from nvshare.scheduler.core.lock.lock import Lock
+from nvshare.scheduler.core.memory.admission import Sleepers
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.moves import Moves
 from nvshare.scheduler.core.memory.queue import Ends
@@ -15,6 +16,7 @@ from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.transitions import ClientState
@@ -27,11 +29,18 @@ class Device:
     """One device and its clients. After a method that changes something, call ``reconcile``."""
 
     def __init__(
-        self, uuid: str, policy: Policy, quantum_seconds: float, settings: Settings, host: Host, ends: Ends
+        self,
+        uuid: str,
+        policy: Policy,
+        quantum_seconds: float,
+        settings: Settings,
+        host: Host,
+        ends: Ends,
+        sleepers: Sleepers,
     ) -> None:
         self.uuid = uuid
         self.ledger = Ledger(settings.reserve_bytes)
-        self.residency = Residency(uuid, self.ledger, host, ends, settings.grace_seconds)
+        self.residency = Residency(uuid, self.ledger, host, ends, sleepers, settings.grace_seconds)
         self.limits = self.residency.limits
         self.requests = self.residency.requests
         self.lock = Lock(policy, quantum_seconds, settings, self.ledger, self.residency)
@@ -59,6 +68,19 @@ class Device:
         self.lock.add(client, revokes)
         if client.memory.swaps:
             self.residency.add(client)
+
+    def memory_of(self, event: ClientRegistered, now: float) -> Memory:
+        """The memory of one that registers."""
+        footprint_bytes, says_footprint = event.footprint_bytes or 0, event.footprint_bytes is not None
+        memory = Memory(
+            event.backend, footprint_bytes, says_footprint, claimed_total_bytes=event.device_bytes, progress_at=now
+        )
+        if memory.swaps:
+            memory.context_at = now
+            memory.has_context = footprint_bytes > 0 or event.claimed is not ClaimedState.IDLE
+        memory.pinned_bytes = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
+        memory.count()
+        return memory
 
     def remove(self, client: Client, now: float) -> None:
         """A client is gone, and what it had is free; but where memory swaps it stays charged."""
@@ -118,14 +140,42 @@ class Device:
         if counted != (memory.footprint_bytes, memory.growing_bytes, memory.unmovable_bytes):
             self._recount(client)
 
+    def fall_asleep(self, client: Client) -> None:
+        """A client that swaps has nothing on the device any more, not even a context."""
+        client.memory.fall_asleep()
+        self.residency.forget_growth(client)
+        self._recount(client)
+
+    def come_back(self, client: Client) -> None:
+        """One that is asleep needs its context again."""
+        client.memory.come_back()
+        self._recount(client)
+        self.residency.ask(client)
+
+    def wake(self, client: Client, now: float) -> None:
+        """It has its context again."""
+        client.memory.wake(now)
+        self._recount(client)
+
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
         """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
         memory = client.memory
+        if memory.asleep:
+            return
         if memory.swaps:
             if memory.is_growing(pinned_bytes, now) if measured else memory.makes_context(now):
                 return
             memory.has_context |= measured and pinned_bytes > 0 and memory.growth is None
         self.ledger.pin(memory, pinned_bytes, measured=measured)
+
+    def lacks_sleep(self, now: float) -> bool:
+        """Whether somebody asks for memory, or waits, that has room only when others sleep."""
+        residency = self.residency
+        asking = (*residency.growing.values(), *residency.queue.clients)
+        if any(residency.admission.lacks_sleep(client, now) for client in asking):
+            return True
+        waiting = (client for unit in self.lock.turns.in_turn() for client in unit.coming)
+        return any(residency.fits_asleep(client) for client in waiting if residency.never_fits(client))
 
     # What is to be done.
 
@@ -150,7 +200,7 @@ class Device:
         self.deadline = min(deadlines, default=None)
         return actions
 
-    def wake(self, moment: float) -> None:
+    def wake_at(self, moment: float) -> None:
         """There is something to do then as well."""
         self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 

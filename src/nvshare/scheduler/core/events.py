@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered
 from nvshare.scheduler.core.terms import Terms
 
 
@@ -210,56 +211,6 @@ class HostMemorySet:
 
 
 @dataclass(frozen=True, slots=True)
-class SleepOffered:
-    """A client's process can close its door, and the scheduler can have it checkpointed, as far as is known."""
-
-    client: int
-    process: int
-    """Whatever names it; its clients on other devices say the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class SleepAsked:
-    """The operator wants a process to sleep, as soon as its memory is out."""
-
-    process: int
-
-
-@dataclass(frozen=True, slots=True)
-class FellAsleep:
-    """A process is checkpointed: it has nothing on its devices, and its door is closed.
-
-    It answers a Sleep, or says what was found of one that was asleep already when it registered.
-    """
-
-    process: int
-
-
-@dataclass(frozen=True, slots=True)
-class StayedAwake:
-    """A process could not be put to sleep, and its door is open; answers a Sleep."""
-
-    process: int
-    reason: str
-    final: bool = False
-    """It never can."""
-
-
-@dataclass(frozen=True, slots=True)
-class WakeWanted:
-    """A call of a process waits at its closed door, or the operator wants it awake."""
-
-    process: int
-
-
-@dataclass(frozen=True, slots=True)
-class Woke:
-    """A process has its contexts back, and its door is open; answers a Wake."""
-
-    process: int
-
-
-@dataclass(frozen=True, slots=True)
 class ClientGone:
     """A client's connection ended.
 
@@ -391,11 +342,7 @@ Event = (
     | ArenaGrown
     | HostMemorySet
     | SleepOffered
-    | SleepAsked
-    | FellAsleep
-    | StayedAwake
-    | WakeWanted
-    | Woke
+    | SleepEvent
     | ClientGone
     | MemoryFreed
     | ContainerFound

@@ -87,6 +87,8 @@ def _owes(client: Client) -> bool:
     """Whether a client has something to do that it was told, so that something will happen."""
     if client.state is ClientState.LEAVING or client.told or client.killed:
         return True
+    if client.process is not None and client.process.is_moving:
+        return True
     memory = client.memory
     if not memory.swaps:
         return False

@@ -144,19 +144,19 @@ class Gangs:
         if not any(self._settle(devices, now, new_grant, actions) for _ in range(MOST_ROUNDS)):
             self.unsettled += 1
             for each in devices:
-                each.wake(now + AGAIN_SECONDS)
+                each.wake_at(now + AGAIN_SECONDS)
         if self._frozen and not self._awaited:
             for each in devices:
                 if each.lock.frozen:
-                    each.wake(self._frozen_until)
+                    each.wake_at(self._frozen_until)
         for gang in self._belonging.tied_on(devices):
             if is_short(gang, now):
-                self._clients[gang.members[0]][1].wake(gang.lost_at + REJOIN_SECONDS)
+                self._clients[gang.members[0]][1].wake_at(gang.lost_at + REJOIN_SECONDS)
             self._report_missing(gang, now, actions)
         for gang in self._belonging.gangs_on(devices):
             for client, device in self._members(gang.together) if gang.stuck else ():
                 if client.state is ClientState.HOLDING:
-                    device.wake(client.since + HELPING_SECONDS)
+                    device.wake_at(client.since + HELPING_SECONDS)
             self._belonging.rest(gang)
         return devices
 
@@ -344,7 +344,7 @@ class Gangs:
             return
         since = min(client.since for client, _ in waiting)
         if now < since + MISSING_SECONDS:
-            waiting[0][1].wake(since + MISSING_SECONDS)
+            waiting[0][1].wake_at(since + MISSING_SECONDS)
             return
         gang.reported = True
         actions.append(ReportMissing(gang.members, gang.name, gang.come, gang.expected, now - since))

@@ -20,8 +20,8 @@ what it has not used of it counts at worst only.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from nvshare.scheduler.core.actions import GrowArena
 from nvshare.scheduler.core.memory.estates import Estates
@@ -62,6 +62,13 @@ class Refusal:
     """It passes the limit of its container."""
 
 
+class Sleepers(Protocol):
+    """Those of one device whose processes can be put to sleep."""
+
+    def context_bytes(self, beside: Client | None) -> int:
+        """What their contexts take; ``beside``: without this one's."""
+
+
 class Admission:
     """The admissions of one device."""
 
@@ -74,9 +81,11 @@ class Admission:
         grace_seconds: float,
         limits: Limits,
         requests: Requests,
+        sleepers: Sleepers,
     ) -> None:
         """``clients``: those whose memory swaps."""
         self.clients = clients
+        self._sleepers = sleepers
         self._ledger, self._host, self._estates = ledger, host, estates
         self._grace_seconds, self._limits, self._requests = grace_seconds, limits, requests
 
@@ -85,7 +94,8 @@ class Admission:
         """What a refusal goes by beside the time: as long as nothing of it changes no other growth is refused."""
         ledger, memories = self._ledger, [client.memory for client in self.clients.values()]
         sizes = [size for memory in memories for size in (memory.useful_bytes, memory.pledged_bytes)]
-        found = ledger.left_bytes, ledger.departed_bytes, ledger.measurements, self._host.available_bytes
+        asleep_bytes = self._sleepers.context_bytes(None)
+        found = ledger.left_bytes, ledger.departed_bytes, ledger.measurements, self._host.available_bytes, asleep_bytes
         return *found, *self._requests.granted, *sizes
 
     def capacity_bytes(self, client: Client) -> int:
@@ -95,9 +105,26 @@ class Admission:
 
     def refusal(self, client: Client, now: float) -> Refusal | None:
         """Why the growth that a client asked for is not possible, not even at best; None: it is, maybe not at once."""
+        view = self._best(now)
+        found = self._lacks(client, view)
+        return found if found is None or found.limited else self._lacks_asleep(client, view, found)
+
+    def lacks_sleep(self, client: Client, now: float) -> bool:
+        """Whether the growth that a client asked for is possible only when others sleep that don't."""
+        view = self._best(now)
+        found = self._lacks(client, view)
+        return found is not None and not found.limited and self._lacks_asleep(client, view, found) is None
+
+    def _best(self, now: float) -> View:
         assumed_bytes = sum(each.memory.pinned_bytes for each in self._unmeasured(now))
         free_bytes = assumed_bytes + self._ledger.departed_bytes
-        return self._lacks(client, View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.available_bytes))
+        return View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.available_bytes)
+
+    def _lacks_asleep(self, client: Client, view: View, found: Refusal) -> Refusal | None:
+        """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't."""
+        more = self._sleepers.context_bytes(client)
+        asleep = replace(view, assumed_bytes=view.assumed_bytes + more, free_bytes=view.free_bytes + more)
+        return self._lacks(client, asleep) if more else found
 
     def is_ready(self, client: Client, now: float, slack_bytes: int = 0) -> bool:
         """Whether the growth that a client asked for is possible even at worst; if it were so much larger."""

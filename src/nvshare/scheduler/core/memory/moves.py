@@ -18,6 +18,7 @@ for the clients whose memory swaps:
   host has no memory for.
 - No growth is refused for what is only assumed, or was true a while ago: what was freed is said later, who comes back
   has memory that counted as foreign, a context is taken for larger than it is. Others are asked, the device measured.
+- Who is about to sleep leaves though nobody needs the room.
 - Who does not do what it was told within the grace time is not counted on, nor an unresponsive holder for what it has:
   others leave in its place. A waiter that does not come in is granted the lock anyhow. Its gate stays closed meanwhile.
 """
@@ -134,6 +135,7 @@ class Moves:
         for client in self._residency.admission.take_back(self._residency.present):
             memory = client.memory
             self._allot(client, min(memory.allotted_bytes, max(memory.resident_bytes, memory.admitted_bytes)))
+        self._let_leave()
         if (again := self._residency.queue.next(self._now)) is not None:
             self._residency.growing[again.number] = again
             # Its context is charged again.
@@ -152,6 +154,15 @@ class Moves:
             behind = () if place else self._last_first(before=len(unit))
             if not all(self._bring_in(client, behind) for client in unit):
                 return
+
+    def _let_leave(self) -> None:
+        """Whose process is about to sleep leaves, one client at a time."""
+        for client in list(self._residency.present.clients.values()):
+            memory = client.memory
+            leaves = client.process is not None and client.process.leaves and self._mover in (None, client)
+            if leaves and memory.allotted_bytes > memory.least_bytes:
+                self._evict(client, memory.least_bytes)
+                self._mover = client
 
     def _let_grow(self, client: Client) -> bool:
         """Answers a growth if that can be; False: what room there is, is kept for it."""

@@ -6,6 +6,7 @@ at a time is asked for anew (residency.py). So who asks for less may have it whi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -45,12 +46,18 @@ class Queue:
 
     def takes(self, client: Client, growth: Growth, reason: str) -> bool:
         """Whether a client's growth, not possible for this reason, waits; nothing else is to be done about it then."""
-        if not _wants_to(client) or not self._ends.suffice(client):
-            return False
-        if growth.wait is not None and growth.wait.given_up:
-            return False
+        if not growth.wakes:
+            if not _wants_to(client) or not self._ends.suffice(client):
+                return False
+            if growth.wait is not None and growth.wait.given_up:
+                return False
         self._put(client, growth, Wait(_until_ends(reason)))
         return True
+
+    @property
+    def clients(self) -> Collection[Client]:
+        """Those that wait."""
+        return self._clients.values()
 
     def remove(self, number: int) -> None:
         """A client is gone, or asks for something else."""
@@ -68,7 +75,7 @@ class Queue:
         self.deadline = now + LOOK_SECONDS
         for _, client in sorted(self._clients.items()):
             growth, wait = self._take(client)
-            if (found := self._admission.refusal(client, now)) is None or not _wants_to(client):
+            if (found := self._admission.refusal(client, now)) is None or not (growth.wakes or _wants_to(client)):
                 return client
             self._put(client, growth, replace(wait, reason=_until_ends(found.reason)))
         self._found_for = found_for
@@ -79,6 +86,8 @@ class Queue:
         hopeless = self._ends.hopeless()
         for client in self._clients.values():
             growth, wait = _waits(client)
+            if growth.wakes:
+                continue
             since = wait.hopeless_since if client is hopeless else None
             if client is hopeless and since is None:
                 since = now

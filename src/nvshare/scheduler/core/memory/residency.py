@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvshare.scheduler.core.events import ResidencyReported
-from nvshare.scheduler.core.memory.admission import Admission
+from nvshare.scheduler.core.memory.admission import Admission, Sleepers
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
@@ -25,7 +25,9 @@ from nvshare.scheduler.core.transitions import ClientState
 class Residency:
     """The residency of one device's clients."""
 
-    def __init__(self, device: str, ledger: Ledger, host: Host, ends: Ends, grace_seconds: float) -> None:
+    def __init__(
+        self, device: str, ledger: Ledger, host: Host, ends: Ends, sleepers: Sleepers, grace_seconds: float
+    ) -> None:
         self.clients: dict[int, Client] = {}
         """Those whose memory swaps."""
         self.present = Present()
@@ -43,10 +45,13 @@ class Residency:
         self.limits = Limits(self.estates)
         self.requests = Requests(ledger, self.estates, self.clients)
         self.device, self.ledger, self.host, self.grace_seconds = device, ledger, host, grace_seconds
+        self.sleepers = sleepers
         self.kept = False
         """What room there is, is for a growth."""
         self._cramped: frozenset[int] = frozenset()
-        self.admission = Admission(ledger, host, self.estates, self.clients, grace_seconds, self.limits, self.requests)
+        self.admission = Admission(
+            ledger, host, self.estates, self.clients, grace_seconds, self.limits, self.requests, sleepers
+        )
         self.queue = Queue(self.admission, ledger, ends)
         """Whose growth waits for others' ends."""
 
@@ -71,6 +76,11 @@ class Residency:
         self.queue.remove(client.number)
         self.present.wake(client)
         self.growing[client.number] = client
+
+    def forget_growth(self, client: Client) -> None:
+        """A client asks for nothing any more."""
+        self.queue.remove(client.number)
+        self.growing.pop(client.number, None)
 
     def remove(self, client: Client) -> None:
         """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
@@ -129,6 +139,11 @@ class Residency:
         """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""
         footprint_bytes = client.memory.footprint_bytes if client.memory.swaps else 0
         return footprint_bytes > self.ledger.alone_bytes or client.number in self._cramped
+
+    def fits_asleep(self, client: Client) -> bool:
+        """Whether one that never fits might if others slept that don't."""
+        most_bytes = self.ledger.alone_bytes + self.sleepers.context_bytes(client)
+        return client.memory.footprint_bytes <= most_bytes and client.number not in self._cramped
 
     @property
     def answer(self) -> tuple[Short | None, bool, frozenset[int], list[int]]:

@@ -4,6 +4,7 @@
   answer uses it in both.
 - What one has that is coming back: at best what it registered with, at worst not known, so it is waited for.
 - What a context takes that was made lately: at best nothing, at worst as much as is assumed.
+- What the contexts of those take that can sleep: at best nothing, at worst they stay awake.
 - What those have that are gone: at best it is free, at worst they come back with it.
 - Host memory that is not made yet: at best all that the budget allows, at worst none.
 """

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field, replace
 from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.records.memory import Memory
+from nvshare.scheduler.core.records.process import Process, Sleep
 from nvshare.scheduler.core.records.stay import Stay
 from nvshare.scheduler.core.snapshot import ClientSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
+
+_SHOWN = {
+    Sleep.FALLING: ShownState.ASLEEP,
+    Sleep.ASLEEP: ShownState.ASLEEP,
+    Sleep.COMING: ShownState.WAKING,
+    Sleep.WAKING: ShownState.WAKING,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,8 @@ class Client:
     """With whom it holds and waits as one on its device; None: it is a unit by itself."""
     summoned: bool = False
     """It waits, or holds, because its gang does. It may have asked for the lock meanwhile: that may still come."""
+    process: Process | None = None
+    """Which can sleep; None: it was not said that it can."""
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
 
@@ -147,7 +157,7 @@ class Client:
         elapsed, memory = now - self.since, self.memory
         return ClientSnapshot(
             client=self.number,
-            state=ShownState.UNRESPONSIVE if self.keeps_room else ShownState(self.state.value),
+            state=self._shown_state,
             footprint_bytes=memory.footprint_bytes if memory.is_known else None,
             pinned_bytes=memory.context_bytes,
             pinned_measured=memory.pinned_measured,
@@ -161,8 +171,17 @@ class Client:
             gang=None if self.tied is None else self.tied.snapshot(),
             wait=wait,
             kept_bytes=kept_bytes,
+            awake_reason="" if self.process is None or self.process.is_asleep else self.process.reason,
+            sleeps=0 if self.process is None else self.process.sleeps,
             keeps_room=self.keeps_room,
         )
+
+    @property
+    def _shown_state(self) -> ShownState:
+        if self.keeps_room:
+            return ShownState.UNRESPONSIVE
+        sleep = Sleep.AWAKE if self.process is None else self.process.state
+        return _SHOWN.get(sleep) or ShownState(self.state.value)
 
 
 @dataclass(slots=True, eq=False)

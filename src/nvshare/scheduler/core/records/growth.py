@@ -26,6 +26,8 @@ class Growth:
     """In all."""
     fixed_bytes: int
     """Of what can't move, in all."""
+    wakes: bool = False
+    """It asks for its context only, for which it waits asleep: it is never refused, and the client is told nothing."""
     doubted: tuple[int, float] | None = None
     """It is not possible by this measurement of the device; and until when another one is awaited."""
     asked_until: float | None = None

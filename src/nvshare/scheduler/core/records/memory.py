@@ -107,6 +107,8 @@ class Memory:
     """The order that granted the last growth."""
     has_context: bool = True
     """False: it waits to make the first one, and what that takes is charged only in advance."""
+    asleep: bool = False
+    """Its process is checkpointed, context and all. What that takes when it wakes is as large as it was."""
     context_at: float = float("-inf")
     """When that was admitted, or it came with one."""
     progress_at: float = 0.0
@@ -131,8 +133,9 @@ class Memory:
         """Finds anew what counts."""
         is_native = self.backend is Backend.NATIVE
         waits = self.growth is not None and self.growth.queued and not self.has_context
+        sleeps = self.asleep and self.growth is None and not self.has_context
         self.is_known = self.says_footprint
-        self.context_bytes = 0 if waits and not self.pinned_measured else self.pinned_bytes
+        self.context_bytes = 0 if sleeps or (waits and not self.pinned_measured) else self.pinned_bytes
         self.assumed_bytes = 0 if self.pinned_measured else self.context_bytes
         self.headroom_bytes = self.context_bytes + self.unmovable_bytes
         self.fixed_bytes = self.headroom_bytes + (self.footprint_bytes if is_native else 0)
@@ -194,6 +197,19 @@ class Memory:
         self.grown_order = self.order + 1
         self._granted.append((self.grown_order, fixed_bytes))
         return context_bytes
+
+    def fall_asleep(self) -> None:
+        """It has nothing on the device any more; what its context took is what it is taken to take again."""
+        self.asleep, self.has_context, self.pinned_measured = True, False, False
+        self.growth = None
+
+    def come_back(self) -> None:
+        """It waits for room for its context, as for a first one."""
+        self.growth = Growth(0, self.footprint_bytes, self.unmovable_bytes, wakes=True)
+
+    def wake(self, now: float) -> None:
+        """Its context is there again."""
+        self.asleep, self.has_context, self.context_at = False, True, now
 
     # What it has.
 

@@ -1,0 +1,63 @@
+"""The core's record of one process that can sleep: its clients, and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+
+class Sleep(Enum):
+    """How far a process is."""
+
+    AWAKE = auto()
+    LEAVING = auto()
+    """Its memory leaves its devices, so that it can fall asleep."""
+    FALLING = auto()
+    """The shell was asked to put it to sleep."""
+    ASLEEP = auto()
+    COMING = auto()
+    """It is asleep, and waits for room for its contexts."""
+    WAKING = auto()
+    """The shell was asked to wake it."""
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One process. Only ``Sleeping`` changes it."""
+
+    number: int
+    state: Sleep = Sleep.AWAKE
+    clients: dict[int, None] = field(default_factory=dict)
+    """The numbers of its clients, one a device."""
+    woke_at: float = float("-inf")
+    tried_at: float = float("-inf")
+    """When it was last tried in vain to put it to sleep."""
+    alarm: float = float("inf")
+    """When to look whether it has been idle for long enough."""
+    patience: int = 1
+    """How many times as long as others it stays awake: it woke though it had nothing to do for its devices."""
+    grants: int = 0
+    """How many its clients had had when it fell asleep."""
+    wanted: bool = False
+    """A call waits at its door, or the operator wants it awake."""
+    reason: str = ""
+    """Why it stayed awake the last time; empty: it did not."""
+    never: bool = False
+    """It can't sleep at all, for that reason."""
+    sleeps: int = 0
+    """How often it fell asleep."""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether its memory is to leave its devices though nobody else needs the room."""
+        return self.state in (Sleep.LEAVING, Sleep.FALLING)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its contexts are not on its devices, or are only being brought back."""
+        return self.state in (Sleep.ASLEEP, Sleep.COMING, Sleep.WAKING)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something will be said of it: its memory leaves, or the shell is at work."""
+        return self.state in (Sleep.LEAVING, Sleep.FALLING, Sleep.WAKING)

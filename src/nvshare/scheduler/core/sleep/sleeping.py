@@ -1,0 +1,362 @@
+"""Processes that sleep: **the rules**. The driver's checkpoint takes all that a sleeping process has on its devices.
+
+- *Who can.* All clients of the process idle, none asks for memory, none is of a gang, host memory takes all that can
+  move, and little can't. Not who keeps memory there by a request, and not who said ``never``.
+- *When.* The operator asks; or it has been idle for so long as its terms or the scheduler's settings say; or somebody
+  asks for memory that fits only when others sleep, or waits and is larger than what contexts leave: then one process of
+  the device after the other, least recently used first.
+- *How.* Its memory leaves first (moves.py). Then the shell has it close its door and checkpoints it. If it was needed
+  meanwhile, or a thread of it is in the driver, it stays awake, and is not tried again for a while.
+- *Waking.* A call at its door wants it awake. Each of its clients asks for room for its context, as for a first one,
+  but is never refused: without room the driver would lose the process. Then the shell wakes it. Of processes on
+  several devices one comes back at a time, so that no two wait for each other.
+- *Flapping.* Who woke without having asked for a device since it fell asleep (it polls events, or asks what memory is
+  free) stays awake twice as long the next time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, assert_never
+
+from nvshare.scheduler.core.actions import Action, Wake
+from nvshare.scheduler.core.actions import Sleep as PutToSleep
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.process import Process, Sleep
+from nvshare.scheduler.core.sleep_events import (
+    FellAsleep,
+    SleepAsked,
+    SleepEvent,
+    SleepOffered,
+    StayedAwake,
+    WakeWanted,
+    Woke,
+)
+from nvshare.scheduler.core.terms import SleepWhen
+from nvshare.scheduler.core.transitions import ClientState
+
+IDLE_SECONDS: Final = 60.0
+"""How long one is idle that asked to sleep when it is, where the operator did not say how long that is."""
+REST_SECONDS: Final = 1.0
+"""So long a process is idle, or awake, before it is put to sleep for others: on an H200 falling asleep took 0.4 s, and
+waking 0.3 s."""
+MOST_PATIENCE: Final = 64
+UNMOVABLE_BYTES: Final = 64 << 20
+"""The most that a process has which can't be swapped: the driver copies it, slowly, into memory that nobody counts."""
+
+
+_ALLOWED: Final[Mapping[type[SleepEvent], tuple[Sleep, ...]]] = {
+    FellAsleep: (Sleep.AWAKE, Sleep.LEAVING, Sleep.FALLING),
+    StayedAwake: (Sleep.FALLING,),
+    Woke: (Sleep.WAKING,),
+}
+"""In which states a process must be for what happened to it; for other events in any."""
+
+
+class Sleeping:
+    """All processes that can sleep."""
+
+    def __init__(self, clients: Mapping[int, tuple[Client, Device]], after_seconds: float | None) -> None:
+        """``clients``: all there are, by number; ``after_seconds``: see ``Settings.sleep_after_seconds``."""
+        self._clients = clients
+        self._after_seconds = after_seconds
+        self._processes: dict[int, Process] = {}
+        self._on: dict[str, dict[int, Client]] = {}
+        """The clients of these processes on each device."""
+        self._moving: dict[int, Process] = {}
+        """Those that are neither awake nor asleep, or are asked to be the other."""
+        self._moments: list[tuple[float, int]] = []
+        """When to look at which process, the earliest first; what is not its alarm any more is passed over."""
+
+    def sleepers(self, device: str) -> Sleepers:
+        """Those of one device."""
+        return Sleepers(self, device)
+
+    def on(self, device: str) -> Mapping[int, Client]:
+        """The clients on a device whose processes can sleep, by number."""
+        return self._on.get(device, {})
+
+    # What happened.
+
+    def offer(self, event: SleepOffered, client: Client, device: Device, now: float) -> bool:
+        """The process of a client can sleep."""
+        if not client.memory.swaps:
+            raise IllegalEvent(f"client {client.number} does not swap", event)
+        process = self._processes.get(event.process)
+        if process is None:
+            process = self._processes[event.process] = Process(event.process, woke_at=now)
+            self._set_alarm(process, now)
+        process.clients[client.number] = None
+        client.process = process
+        self._on.setdefault(device.uuid, {})[client.number] = client
+        if process.is_asleep:
+            device.fall_asleep(client)
+            self._moving[process.number] = process
+        return True
+
+    def gone(self, client: Client, device: Device) -> None:
+        """A client is gone."""
+        process = client.process
+        if process is None:
+            return
+        del process.clients[client.number]
+        there = self._on[device.uuid]
+        del there[client.number]
+        if not there:
+            del self._on[device.uuid]
+        if not process.clients:
+            del self._processes[process.number]
+            self._moving.pop(process.number, None)
+
+    def handle(self, event: SleepEvent, now: float) -> list[Device]:
+        """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""
+        process = self._processes.get(event.process)
+        if process is None:
+            raise IllegalEvent(f"process {event.process} has no clients that can sleep", event)
+        allowed = _ALLOWED.get(type(event))
+        if allowed is not None and process.state not in allowed:
+            raise IllegalEvent(f"process {process.number} is {process.state.name.lower()}", event)
+        match event:
+            case SleepAsked():
+                return self._ask(process, event)
+            case FellAsleep():
+                self._fall_asleep(process)
+            case StayedAwake():
+                self._stay_awake(process, event, now)
+            case WakeWanted():
+                self._want(process)
+            case Woke():
+                self._wake(process, now)
+            case _:
+                assert_never(event)
+        return self._devices_of(process)
+
+    def look_again(self, client: Client, now: float) -> None:
+        """Its terms changed."""
+        if client.process is not None:
+            self._set_alarm(client.process, now)
+
+    # What is to be done.
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there are any that can sleep."""
+        return bool(self._processes)
+
+    @property
+    def deadline(self) -> float | None:
+        """When there is something to do if nothing happens before; None: never."""
+        return self._moments[0][0] if self._moments else None
+
+    def plan(self, devices: Iterable[Device], now: float) -> tuple[list[Action], list[Device]]:
+        """What to do, and on which devices there is something to plan because of that.
+
+        ``devices``: where something changed.
+        """
+        actions: list[Action] = []
+        touched: list[Device] = []
+        for process in list(self._due(now)):
+            moment = self._idle_since(process) + self._idle_seconds(process)
+            if moment <= now and not self.awake_reason(process):
+                touched += self._begin(process)
+            else:
+                self._set_alarm(process, moment if moment > now else now + self._idle_seconds(process))
+        for device in devices:
+            touched += self._relieve(device, now)
+        for process in list(self._moving.values()):
+            touched += self._go_on(process, actions, now)
+        return actions, touched
+
+    def awake_reason(self, process: Process) -> str:
+        """Why a process can't be put to sleep now; empty: it can."""
+        if process.never:
+            return process.reason
+        return next((reason for client, _ in self._clients_of(process) if (reason := _awake_reason(client))), "")
+
+    # The rest is its own.
+
+    def _ask(self, process: Process, event: SleepAsked) -> list[Device]:
+        if process.is_asleep or process.leaves:
+            return []
+        if reason := self.awake_reason(process):
+            raise IllegalEvent(reason, event)
+        return self._begin(process)
+
+    def _fall_asleep(self, process: Process) -> None:
+        """It was told to, or registered asleep."""
+        process.state, process.reason = Sleep.ASLEEP, ""
+        process.sleeps += 1
+        process.grants = self._grants(process)
+        for client, device in self._clients_of(process):
+            device.fall_asleep(client)
+
+    def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
+        process.reason, process.never = event.reason, event.final
+        process.tried_at = now
+        process.patience = min(2 * process.patience, MOST_PATIENCE)
+        self._be_awake(process, now)
+
+    def _want(self, process: Process) -> None:
+        if process.state is not Sleep.AWAKE:
+            process.wanted = True
+            self._moving[process.number] = process
+
+    def _wake(self, process: Process, now: float) -> None:
+        process.woke_at = now
+        for client, device in self._clients_of(process):
+            device.wake(client, now)
+        self._be_awake(process, now)
+
+    def _be_awake(self, process: Process, now: float) -> None:
+        process.state, process.wanted = Sleep.AWAKE, False
+        self._moving.pop(process.number, None)
+        self._set_alarm(process, now)
+
+    def _due(self, now: float) -> Iterator[Process]:
+        """Those that are awake, can sleep, and may have been idle for long enough."""
+        while self._moments and self._moments[0][0] <= now:
+            moment, number = heapq.heappop(self._moments)
+            process = self._processes.get(number)
+            if process is not None and process.alarm == moment and process.state is Sleep.AWAKE and not process.never:
+                yield process
+
+    def _set_alarm(self, process: Process, moment: float) -> None:
+        """Looks at it then, and not before."""
+        process.alarm = moment
+        if moment < float("inf"):
+            heapq.heappush(self._moments, (moment, process.number))
+
+    def _idle_seconds(self, process: Process) -> float:
+        seconds = [self._idle_seconds_of(client) for client, _ in self._clients_of(process)]
+        return max(seconds, default=float("inf")) * process.patience
+
+    def _idle_seconds_of(self, client: Client) -> float:
+        match client.container.terms.sleep:
+            case SleepWhen.IDLE:
+                return self._after_seconds or IDLE_SECONDS
+            case None if self._after_seconds is not None:
+                return self._after_seconds
+            case _:
+                return float("inf")
+
+    def _idle_since(self, process: Process) -> float:
+        """Since when it did nothing, as far as that is known."""
+        used = max((client.since for client, _ in self._clients_of(process)), default=float("-inf"))
+        return max(used, process.woke_at, process.tried_at)
+
+    def _begin(self, process: Process) -> list[Device]:
+        """Its memory is to leave."""
+        process.state, process.wanted = Sleep.LEAVING, False
+        self._moving[process.number] = process
+        return self._devices_of(process)
+
+    def _go_on(self, process: Process, actions: list[Action], now: float) -> list[Device]:
+        """The next step of one that is neither awake nor simply asleep."""
+        match process.state:
+            case Sleep.LEAVING if process.wanted or self.awake_reason(process):
+                self._be_awake(process, now)
+            case Sleep.LEAVING if all(_is_out(client) for client, _ in self._clients_of(process)):
+                process.state = Sleep.FALLING
+                actions.append(PutToSleep(process.number, tuple(process.clients)))
+            case Sleep.ASLEEP if not process.wanted:
+                del self._moving[process.number]
+            case Sleep.ASLEEP if self._may_come(process):
+                return self._come(process)
+            case Sleep.COMING if all(client.memory.has_context for client, _ in self._clients_of(process)):
+                process.state = Sleep.WAKING
+                actions.append(Wake(process.number, tuple(process.clients)))
+            case _:
+                pass
+        return []
+
+    def _may_come(self, process: Process) -> bool:
+        """Whether no other that is on several devices comes back, if it is on several."""
+        coming = (each for each in self._moving.values() if each.state is Sleep.COMING)
+        return len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
+
+    def _come(self, process: Process) -> list[Device]:
+        process.state = Sleep.COMING
+        # It woke without need if nothing of it has been granted since it woke the last time.
+        used = self._grants(process) != process.grants
+        process.patience = 1 if used else min(2 * process.patience, MOST_PATIENCE)
+        for client, device in self._clients_of(process):
+            device.come_back(client)
+        return self._devices_of(process)
+
+    def _relieve(self, device: Device, now: float) -> list[Device]:
+        """Puts the least recently used process of a device to sleep, if somebody there lacks what contexts take."""
+        there = self.on(device.uuid)
+        if not there or not device.lacks_sleep(now):
+            return []
+        found = {client.process.number: client.process for client in there.values() if client.process is not None}
+        if any(process.leaves for process in found.values()):
+            return []
+        able = [process for process in found.values() if self.may_sleep(process)]
+        first = min(able, key=self._idle_since, default=None)
+        if first is None:
+            return []
+        moment = self._idle_since(first) + REST_SECONDS * first.patience
+        if moment > now:
+            device.wake_at(moment)
+            return []
+        return self._begin(first)
+
+    def may_sleep(self, process: Process) -> bool:
+        """Whether it can be put to sleep for others now, or is being put to sleep."""
+        return process.leaves or (process.state is Sleep.AWAKE and not self.awake_reason(process))
+
+    def _grants(self, process: Process) -> int:
+        return sum(client.grants for client, _ in self._clients_of(process))
+
+    def _clients_of(self, process: Process) -> list[tuple[Client, Device]]:
+        return [self._clients[number] for number in process.clients]
+
+    def _devices_of(self, process: Process) -> list[Device]:
+        return [device for _, device in self._clients_of(process)]
+
+
+class Sleepers:
+    """See ``memory.admission.Sleepers``."""
+
+    def __init__(self, sleeping: Sleeping, device: str) -> None:
+        self._sleeping, self._device = sleeping, device
+
+    def context_bytes(self, beside: Client | None) -> int:
+        """See ``memory.admission.Sleepers``."""
+        own = None if beside is None else beside.process
+        return sum(
+            client.memory.context_bytes
+            for client in self._sleeping.on(self._device).values()
+            if client.process is not None and client.process is not own and self._sleeping.may_sleep(client.process)
+        )
+
+
+def _is_out(client: Client) -> bool:
+    """Whether nothing of its memory that can move is on the device, or may be brought there."""
+    memory = client.memory
+    return memory.is_heard and not memory.charge_bytes and not memory.arena_asked_bytes
+
+
+def _awake_reason(client: Client) -> str:
+    """Why the process of a client can't be put to sleep now; empty: as far as this client goes, it can."""
+    memory, terms = client.memory, client.container.terms
+    if terms.sleep is SleepWhen.NEVER:
+        return "its sleep is set to never"
+    if terms.kept_bytes:
+        return "a memory request keeps memory of it on the GPU"
+    if client.tied is not None:
+        return "it works together with other processes"
+    if client.state is not ClientState.IDLE:
+        return f"it is {client.state.value}"
+    if memory.growth is not None:
+        return "it asks for memory"
+    if not memory.reported:
+        return "it has not said yet what memory it has"
+    if memory.unmovable_bytes > UNMOVABLE_BYTES:
+        return f"{memory.unmovable_bytes >> 20} MiB of its memory can't be swapped out"
+    if memory.bound_bytes:
+        return "there is not enough host memory for what it has (--host-memory)"
+    return ""

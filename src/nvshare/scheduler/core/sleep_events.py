@@ -1,0 +1,59 @@
+"""What happened to processes that can sleep; ``events`` has all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SleepOffered:
+    """A client's process can close its door, and the scheduler can have it checkpointed, as far as is known."""
+
+    client: int
+    process: int
+    """Whatever names it; its clients on other devices say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SleepAsked:
+    """The operator wants a process to sleep, as soon as its memory is out."""
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class FellAsleep:
+    """A process is checkpointed: it has nothing on its devices, and its door is closed.
+
+    It answers a Sleep, or says what was found of one that was asleep already when it registered.
+    """
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class StayedAwake:
+    """A process could not be put to sleep, and its door is open; answers a Sleep."""
+
+    process: int
+    reason: str
+    final: bool = False
+    """It never can."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeWanted:
+    """A call of a process waits at its closed door, or the operator wants it awake."""
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """A process has its contexts back, and its door is open; answers a Wake."""
+
+    process: int
+
+
+SleepEvent = SleepAsked | FellAsleep | StayedAwake | WakeWanted | Woke
+"""What happened to a whole process."""
