@@ -70,6 +70,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "memberships": {"core", "pods", "recovery", "commands", "dispatcher"},
     "arenas": {"core", "worker", "registered_client"},
     "swapping": {"core", "recovery", "registered_client", "dispatcher", "arenas"},
+    "sleeping": {"core", "pods", "registered_client", "dispatcher"},
     "gpus": {"core", "worker", "recovery", "dispatcher"},
     "clients": {
         "core",
@@ -81,6 +82,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
         "dispatcher",
         "memberships",
         "swapping",
+        "sleeping",
         "gpus",
     },
     "api": {
@@ -91,6 +93,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
         "commands",
         "dispatcher",
         "memberships",
+        "sleeping",
         "gpus",
         "clients",
     },

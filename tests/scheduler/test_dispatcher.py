@@ -40,6 +40,7 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
         lambda _clients: None,
         lambda _action: None,
         lambda _what, _clients: None,
+        lambda _action: None,
     )
     dispatcher.make_known(FIRST, 16)
     dispatcher.make_known(SECOND, 0)

@@ -70,7 +70,7 @@ class Shell:
         loop = asyncio.get_running_loop()
         core, nothing = Core(settings), lambda _: None
         self.dispatcher = Dispatcher(
-            core, loop, self.log, record, self.choices, nothing, nothing, lambda _action, _clients: None
+            core, loop, self.log, record, self.choices, nothing, nothing, lambda _action, _clients: None, nothing
         )
         self.annotated = Annotated(self.folder / "annotated.json", self.log)
         self.memberships = Memberships(self.dispatcher, self.choices, self.annotated, self.log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -64,19 +65,19 @@ def test_ready_means_ready(run_dir: RunDir, listener: Listener) -> None:
         process.terminate()
 
 
-def test_names_without_a_file() -> None:
+async def test_names_without_a_file() -> None:
     """systemd may give a name of the kernel's own name space, which begins with @."""
     name = "nvshare-test-notify"
     listener = Listener(f"\0{name}")
     with listener.socket:
-        Systemd(f"@{name}").ready("well")
+        Systemd(asyncio.get_running_loop(), f"@{name}", lambda: "well").ready()
         assert listener.heard() == ["READY=1", "STATUS=well"]
 
 
 @pytest.mark.parametrize("address", ["", "/nonexistent/notify", "@nobody-listens-here", "vsock:2:1"])
-def test_nobody_to_tell(address: str) -> None:
+async def test_nobody_to_tell(address: str) -> None:
     """That is no error."""
-    Systemd(address).stopping()
+    Systemd(asyncio.get_running_loop(), address, lambda: "").stopping()
 
 
 def test_unit_is_valid(tool: Callable[[str], str], tmp_path: Path) -> None:

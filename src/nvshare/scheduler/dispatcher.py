@@ -22,6 +22,8 @@ from nvshare.scheduler.core.actions import (
     ReportShort,
     ReportSize,
     ReportUnresponsive,
+    Sleep,
+    Wake,
 )
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -72,12 +74,13 @@ class Dispatcher:
         clients_changed: Callable[[int], None],
         see_to_memory: Callable[[GrowArena | Measure], None],
         see_to_gangs: SeeToGangs,
+        see_to_sleep: Callable[[Sleep | Wake], None],
         others_speak: Callable[[], bool] = lambda: False,
     ) -> None:
         """``record`` is told who holds before that one is; ``choices`` what the operator sets.
 
-        ``clients_changed`` is called with the number of clients whenever it changed; ``see_to_memory`` begins with
-        what it is asked for; ``others_speak`` says whether more than one had something to say in this pass of the loop.
+        ``clients_changed`` is called with their number whenever it changed; ``see_to_memory`` and ``see_to_sleep``
+        begin what they are asked for; ``others_speak``: whether more than one had something to say in this pass.
         """
         self._core = core
         self._loop = loop
@@ -90,6 +93,7 @@ class Dispatcher:
         self.leaving: list[Callable[[int, ClientSnapshot], None]] = []
         """Are told of a client that is about to be gone, with all that it did."""
         self._see_to_gangs = see_to_gangs
+        self._see_to_sleep = see_to_sleep
         self._others_speak = others_speak
         self._numbers = itertools.count(1)
         self._clients: dict[int, RegisteredClient] = {}
@@ -354,6 +358,8 @@ class Dispatcher:
                     self._see_to_memory(action)
                 case FormGang():
                     self._see_to_gangs(action, self._clients)
+                case Sleep() | Wake():
+                    self._see_to_sleep(action)
                 case Grant(number, grant):
                     client = self._clients[number]
                     self._held(client, grant)

@@ -35,7 +35,6 @@ from nvshare.scheduler.clients.registrar import Registrar
 from nvshare.scheduler.clients.session_v1 import SessionV1
 from nvshare.scheduler.clients.session_v2 import SessionV2
 from nvshare.scheduler.clients.sharing import Sharing
-from nvshare.scheduler.core.actions import GrowArena, Measure
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.invariants import CheckedCore
 from nvshare.scheduler.dispatcher import Dispatcher
@@ -60,6 +59,8 @@ from nvshare.scheduler.pods.pod_names import RememberedNames
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.run_dir import Claim, RunDirError, claimed
 from nvshare.scheduler.run_dir_watch import RunDirWatch
+from nvshare.scheduler.sleeping.sleepers import Sleepers
+from nvshare.scheduler.sleeping.sleeping import Sleeping
 from nvshare.scheduler.sockets import Sockets
 from nvshare.scheduler.swapping import Swapping
 from nvshare.scheduler.systemd import Systemd
@@ -67,8 +68,6 @@ from nvshare.scheduler.worker import Worker
 
 _REGISTER_SECONDS = 10.0
 _HALF_FRAME_SECONDS = 5.0
-_TELL_SECONDS = 1.0
-"""systemd hears of clients at most this often."""
 
 
 class StartError(Exception):
@@ -147,7 +146,6 @@ class _Running:
         run_dir = options.run_dir
         self._loop = loop
         self._nvml = nvml
-        self._telling = False
         self._log, self._lines = log, lines
         limits = MemoryLimits()
         try:
@@ -158,7 +156,7 @@ class _Running:
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
-        self._systemd = Systemd(options.notify_socket)
+        self._systemd = Systemd(loop, options.notify_socket, self._words)
         self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         self._dispatcher = Dispatcher(
             CheckedCore(self.settings, log.error) if options.checks else Core(self.settings),
@@ -167,8 +165,9 @@ class _Running:
             records.holders,
             choices,
             self._on_clients_changed,
-            self._see_to_memory,
+            lambda action: self._swapping.see_to_memory(action),
             Ganging(GangPages(loop), log).see_to,
+            lambda action: self._sleeping.see_to(action),
             hearing.others_speak,
         )
         timeline = Timeline(lambda: self._dispatcher.clients)
@@ -220,9 +219,13 @@ class _Running:
             self._log,
         )
         self._sharing = Sharing(loop, self._dispatcher)
+        self._sleepers = Sleepers(loop, log)
+        self._sleeping = Sleeping(loop, log, self._dispatcher, self._sleepers.start, os.geteuid())
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._log),
-            wire.VERSION: lambda connection: SessionV2(connection, self._registrar, self._dispatcher, self._sharing),
+            wire.VERSION: lambda connection: SessionV2(
+                connection, self._registrar, self._dispatcher, self._sharing, self._sleeping
+            ),
         }
         self._memory = MemoryWatch(
             loop, nvml, self._dispatcher, known.by_uuid, self._swapping.departed, self._swapping.returning
@@ -290,7 +293,7 @@ class _Running:
             self._log.info("metrics", port=self._probes.port)
         self._sockets.open_clients()
         self.run_dir_watch.start()
-        self._systemd.ready(self._words())
+        self._systemd.ready()
 
     async def close(self) -> None:
         """Ends everything; what clients do then is theirs to decide."""
@@ -312,6 +315,8 @@ class _Running:
         self._awaited.stop()
         self._swapping.stop()
         self._sharing.stop()
+        self._sleeping.stop()
+        self._sleepers.stop()
         if self._idle is not None:
             self._idle.close()
         await self._sockets.close_admin()
@@ -322,10 +327,6 @@ class _Running:
         """What the scheduler does now, for whoever asks systemd."""
         devices, clients = len(self._dispatcher.devices), len(self._dispatcher.clients)
         return f"{display.count(devices, 'GPU')}, {display.count(clients, 'client')}"
-
-    def _tell_systemd(self) -> None:
-        self._telling = False
-        self._systemd.status(self._words())
 
     def _make_probes(self, address: str, options: Options) -> _ProbesServer:
         # Loaded only where it is wanted: most schedulers of single users serve no metrics.
@@ -363,13 +364,8 @@ class _Running:
         room = self._registrar.room
         return f"{room.count} of {room.most} connections are in use: no room for more" if room.crowded else ""
 
-    def _see_to_memory(self, action: GrowArena | Measure) -> None:
-        self._swapping.see_to_memory(action)
-
     def _on_clients_changed(self, clients: int) -> None:
-        if not self._telling:
-            self._telling = True
-            self._loop.call_later(_TELL_SECONDS, self._tell_systemd)
+        self._systemd.changed()
         if self._idle is not None:
             self._idle.clients_changed(clients)
 

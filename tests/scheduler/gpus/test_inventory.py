@@ -47,6 +47,7 @@ async def dispatcher(tmp_path: Path) -> Dispatcher:
         lambda _clients: None,
         lambda _action: None,
         lambda _what, _clients: None,
+        lambda _action: None,
     )
 
 

@@ -21,9 +21,12 @@ from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.pods.processes import is_stopped
 from nvshare.scheduler.registered_client import Delivery
+from nvshare.scheduler.sleeping.process import UnaskedError
+from nvshare.scheduler.sleeping.sleeping import Sleeping
 
 _TERMS_LEVEL: Final = 3
 _LIMIT_LEVEL: Final = 4
+_SLEEP_LEVEL: Final = 6
 _NAMED: Final = 8
 """Joins and leaves by name that wait until it is known who the client is; a program has one name."""
 _DRAINS = {wire.Drain.STEPPING: "stepping", wire.Drain.PUT_OFF: "put off"}
@@ -49,13 +52,22 @@ class SessionV2:
         "_says_terms",
         "_scope",
         "_sharing",
+        "_sleeping",
         "_swaps",
         "_told_memory",
     )
 
-    def __init__(self, connection: Connection, registrar: Registrar, dispatcher: Dispatcher, sharing: Sharing) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        registrar: Registrar,
+        dispatcher: Dispatcher,
+        sharing: Sharing,
+        sleeping: Sleeping,
+    ) -> None:
         self._connection = connection
         self._sharing = sharing
+        self._sleeping = sleeping
         self._registrar = registrar
         self._dispatcher = dispatcher
         self._number = 0
@@ -100,22 +112,19 @@ class SessionV2:
                 self._talk(frame)
             case wire.Grow() | wire.Resident():
                 self._tell_memory(frame)
-            case wire.SchedOn() | wire.LockOk() | wire.DropLock() | wire.Waiters() | wire.Refused():
-                raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Terms():
                 self._say_terms(frame)
             case wire.Progress():
                 self._tell_progress(frame)
             case wire.Join() | wire.Leave() | wire.Idle():
                 self._tie(frame)
-            case wire.Joined() | wire.Gang() | wire.Watch() | wire.Limit() | wire.Reason() | wire.Text():
-                raise PeerError(f"it sent {frame}, which only a scheduler sends")
             case wire.Share() | wire.Unshare() | wire.OpenShared() | wire.Shared() | wire.NotShared():
                 self._share(frame)
-            case wire.Allot() | wire.Evict() | wire.RefuseGrowth() | wire.Arena() | wire.AskShared():
-                raise PeerError(f"it sent {frame}, which only a scheduler sends")
+            case wire.Asleep() | wire.NotAsleep() | wire.Wake():
+                self._tell_sleep(frame)
             case _:
-                assert_never(frame)
+                not_a_clients: wire.SchedulerFrame = frame
+                raise PeerError(f"it sent {not_a_clients}, which only a scheduler sends")
 
     def deliver(self, action: ClientAction) -> None:
         """See ``dispatcher.ActionReceiver``."""
@@ -152,6 +161,7 @@ class SessionV2:
         if self._number:
             self._sharing.left(self._number)
             self._registrar.remove(self._number)
+            self._sleeping.left(self._number)
 
     def _register(self, frame: wire.Register) -> None:
         if self._number:
@@ -203,7 +213,17 @@ class SessionV2:
         self._tell_limit()
         # Who knows this frame knows of progress, too.
         self._dispatcher.tell(ProgressOffered(self._number))
+        if self._level >= _SLEEP_LEVEL:
+            self._sleeping.offered(self._number, self._connection.peer.uid, self._say)
         self._get_ready()
+
+    def _tell_sleep(self, frame: wire.Asleep | wire.NotAsleep | wire.Wake) -> None:
+        if not self._said_terms:
+            raise PeerError(f"it sent {frame} before TERMS")
+        try:
+            self._sleeping.heard(self._number, frame)
+        except UnaskedError as error:
+            raise PeerError(f"it sent {frame}: {error}") from error
 
     def _tell_memory(self, frame: wire.Grow | wire.Resident) -> None:
         if not self._number:
