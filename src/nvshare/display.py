@@ -7,7 +7,9 @@ STATE_STYLES = {
     "leaving": "green",
     "unresponsive": "bold red",
     "waiting": "yellow",
+    "waking": "cyan",
     "idle": "dim",
+    "asleep": "dim blue",
 }
 """How the terminal shows a client's state. Tables list the clients in this order of their states."""
 

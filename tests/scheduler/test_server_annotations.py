@@ -112,7 +112,7 @@ def test_a_pod_that_says_so_does_not_wait_for_memory(serve: Serve, process: Clie
 
 
 def test_when_it_sleeps(serve: Serve, process: ClientProcess) -> None:
-    """By default nobody says it. The environment does, or the annotation, or the operator, who is forgotten by nobody."""
+    """By default nobody says it. The environment does, the annotation, or the operator, who is forgotten by nobody."""
     scheduler = serve()
     comes(process, scheduler, sleep=wire.SleepWhen.NEVER)
     until(scheduler, sleep="never")

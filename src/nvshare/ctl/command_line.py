@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.command_classes import Command
-from nvshare.ctl.commands import cdi, demo, jupyter, library_path, run, set_command, simulate, status, timeline
+from nvshare.ctl.commands import cdi, demo, jupyter, library_path, run, set_command, simulate, sleep, status, timeline
 from nvshare.ctl.doctor import command as doctor
 from nvshare.ctl.service import command as service
 from nvshare.ctl.top import command as top
@@ -63,6 +63,8 @@ def build() -> typer.Typer:
     commands.command("top", cls=Command, help=top.HELP)(top.top)
     commands.command("timeline", cls=Command, help=timeline.HELP)(timeline.timeline)
     commands.add_typer(set_command.build(), name="set")
+    commands.command("sleep", cls=Command, help=sleep.SLEEP_HELP)(sleep.sleep)
+    commands.command("wake", cls=Command, help=sleep.WAKE_HELP)(sleep.wake)
     commands.command("doctor", context_settings={"allow_interspersed_args": False}, cls=Command, help=doctor.HELP)(
         doctor.doctor
     )

@@ -140,6 +140,17 @@ class Memberships:
         """Whether all is known that annotations of a pod ask for."""
         return self._annotated.tells_of(pod_uid)
 
+    def clients_of(self, named: str) -> tuple[int, ...]:
+        """The clients of a container, or of the process ``pid:PID``; InvalidCommandError when there are none."""
+        if named.startswith(PROCESS):
+            clients = self._dispatcher.clients
+            if found := tuple(each for each in self._members if f"{PROCESS}{clients[each].pid}" == named):
+                return found
+        container = self._find(named)
+        if container not in self._containers:
+            raise UnknownContainerError(f"container {named!r} has no processes that use a GPU now")
+        return tuple(self._containers[container].members)
+
     def origins(self, container: str) -> Origins:
         """Where the terms of a container come from."""
         if container not in self._containers:

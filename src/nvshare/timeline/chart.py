@@ -19,6 +19,8 @@ class Shape(Enum):
     """Memory moved."""
     PALE = "wait"
     """It waited."""
+    FAINT = "sleep"
+    """It had nothing there at all."""
 
 
 @dataclass(frozen=True, slots=True)

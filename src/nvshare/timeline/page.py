@@ -29,6 +29,7 @@ p.dim, .dim { color: var(--dim); overflow-wrap: anywhere } .scroll { overflow-x:
 .name { min-width: 7rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis }
 svg { width: 100%; height: 34px; display: block } svg .row { fill: var(--row) } svg rect:hover { opacity: .75 }
 svg .tick { stroke: var(--line); vector-effect: non-scaling-stroke } svg .wait { opacity: .25 }
+svg .sleep { opacity: .1 }
 .axis { grid-column: 2; position: relative; height: 1.6rem; color: var(--dim); font-size: 12px }
 .axis span { position: absolute; transform: translateX(-50%); white-space: nowrap }
 table { border-collapse: collapse; margin-top: .5rem } td, th { text-align: right; padding: .3rem 1.1rem .3rem 0 }

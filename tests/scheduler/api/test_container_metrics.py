@@ -59,7 +59,7 @@ def shown(*containers: Usage) -> dict[str, float]:
 
 def test_every_figure() -> None:
     """Two processes of one container are added up; what was set for the container is not."""
-    found = shown(Usage(LABELS, Done(10.0, 4.0, 3, 7, 9), (SWAPS, WAITS)))
+    found = shown(Usage(LABELS, Done(10.0, 4.0, 3, 7, 9, 5), (SWAPS, WAITS)))
     labels = '{container="main",gpu="GPU-a",namespace="space",pod="pod-1"'
     expected = {
         "held_seconds_total": 10.0,
@@ -67,6 +67,7 @@ def test_every_figure() -> None:
         "grants_total": 3,
         "swap_in_bytes_total": 7,
         "swap_out_bytes_total": 9,
+        "sleeps_total": 5,
         "footprint_bytes": 14 * GIB,
         "resident_bytes": 8 * GIB,
         "swapped_bytes": 4 * GIB,
@@ -79,7 +80,7 @@ def test_every_figure() -> None:
         "memory_request_bytes": 3 * GIB,
         "memory_kept_bytes": 2 * GIB,
     }
-    states = {"idle": 0, "waiting": 1, "holding": 1, "leaving": 0, "unresponsive": 0}
+    states = {each.value: 0 for each in ShownState} | {"waiting": 1, "holding": 1}
     named = {f"{name}{labels}}}": value for name, value in expected.items()}
     assert found == named | {f'clients{labels},state="{state}"}}': count for state, count in states.items()}
 

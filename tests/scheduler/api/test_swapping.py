@@ -146,7 +146,9 @@ def message_of(device: DeviceSnapshot) -> admin_pb2.Device:
         number: RegisteredClient(nobody, GPU, 2, backend, 7, Description(7, "python", Identity()))
         for number, backend in ((1, "swap"), (2, "native"))
     }
-    return status.device_message(device, None, True, clients, (), (), (), (), lambda _container: Origins())
+    return status.device_message(
+        device, None, True, clients, (), (), (), (), lambda _container: Origins(), lambda _client: 0.0
+    )
 
 
 @pytest.mark.parametrize("recovering", [False, True])

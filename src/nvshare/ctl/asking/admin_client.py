@@ -123,7 +123,7 @@ def _explain(error: grpc.RpcError, path: Path) -> CommandError:
             return no_scheduler([path])
         case grpc.StatusCode.PERMISSION_DENIED:
             return CommandError(f"the scheduler at {path} refused: {details}", ExitCode.NOT_PERMITTED)
-        case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND:
+        case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND | grpc.StatusCode.FAILED_PRECONDITION:
             return CommandError(str(details))
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return CommandError(f"the scheduler at {path} did not answer within {RPC_TIMEOUT:g} s; see its log")

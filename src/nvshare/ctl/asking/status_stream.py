@@ -121,5 +121,7 @@ def _age(client: admin_pb2.Client, seconds: float) -> None:
     elif client.state == "waiting":
         client.waited_seconds += seconds
         client.waiting_seconds += seconds
+    elif client.state in ("asleep", "waking"):
+        client.asleep_seconds += seconds
     if client.swap.coming_bytes or client.swap.leaving_bytes:
         client.swap.still_seconds += seconds

@@ -36,11 +36,18 @@ class Row:
     container: str
     """The one by which its terms are set, if not that."""
     state: str
+    lasts: str
+    """How long it has been in that state, where that is to be said."""
     figures: tuple[str, ...]
     """One for each of the table's columns of figures."""
     waits: tuple[str, ...]
     """What it waits for, in fewer and fewer words; none: it does not wait."""
     command: str
+
+    @property
+    def state_words(self) -> str:
+        """What STATE has."""
+        return f"{self.state} {self.lasts}".rstrip()
 
     def called(self, width: int) -> str:
         """What NAME has in a terminal of so many columns."""
@@ -68,7 +75,7 @@ class ClientTable:
             table.add_column("WAITS", no_wrap=True, width=waits)
         table.add_column("COMMAND", ratio=1, no_wrap=True)
         for row in self.rows:
-            state = Text(row.state, display.STATE_STYLES.get(row.state, ""))
+            state = Text(row.state_words, display.STATE_STYLES.get(row.state, ""))
             named = [_shortened(row.called(options.max_width))] if names else []
             words = [Text(_fitting(row.waits, waits), "yellow")] if waits else []
             table.add_row(row.pid, *named, state, *row.figures[:shown], *words, _shortened(row.command))
@@ -76,7 +83,8 @@ class ClientTable:
 
     def _widths(self, width: int) -> tuple[int, int, int]:
         """Of NAME and WAITS, 0 where they are left out, and how many figures there are."""
-        always = _widest("PID", (row.pid for row in self.rows)) + _widest("STATE", (row.state for row in self.rows))
+        states = _widest("STATE", (row.state_words for row in self.rows))
+        always = _widest("PID", (row.pid for row in self.rows)) + states
         called = [row.called(width) for row in self.rows]
         names = _widest("NAME", called) if any(called) else 0
         names = min(names, width // 4 if width >= _WIDE else _NAME)

@@ -162,6 +162,9 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "drain": client.drain or None,
         "notices": list(client.notices),
         "memory_wait": client.memory_wait or None,
+        "asleep_seconds": _seconds(client.asleep_seconds) if client.state in ("asleep", "waking") else None,
+        "sleeps": client.sleeps,
+        "awake_reason": client.awake_reason or None,
         "gang": _of_gang(client.gang) if client.HasField("gang") else None,
         **_of_identity(client.identity),
     }

@@ -14,6 +14,7 @@ from nvshare.ctl.showing import memory
 NOT_KNOWN = "?"
 LABEL = 8
 """Columns of what a line about a device begins with."""
+_SLEEPS = ("asleep", "waking")
 _TRANSFER_CELLS = 8
 _STILL_SECONDS = 1.0
 """Who has moved nothing for so long does not move at the rate of late."""
@@ -69,6 +70,11 @@ def transfers(client: admin_pb2.Client, of_device: admin_pb2.Swapping) -> Iterab
                 pace = f"nothing for {display.duration(swap.still_seconds)}"
             text = f" {display.size(left)} left" + (f", {pace}" if pace else "")
             yield Text.assemble(f"{name} ", ("━" * cells, "cyan"), ("╌" * (_TRANSFER_CELLS - cells), "dim"), text)
+
+
+def lasts(client: admin_pb2.Client) -> str:
+    """For how long it has been asleep, or waking; empty: it is neither."""
+    return display.duration(client.asleep_seconds) if client.state in _SLEEPS else ""
 
 
 def memory_wait(client: admin_pb2.Client) -> str:
@@ -199,6 +205,9 @@ def notes(device: admin_pb2.Device, clients: Sequence[admin_pb2.Client]) -> Iter
             yield _note("waits", client, Text(reason, "yellow"))
         for notice in (*([f"drain: {client.drain}"] if client.drain else []), *client.notices):
             yield _note("notice", client, Text(notice, "yellow"))
+    for client in clients:
+        if client.awake_reason:
+            yield _note("awake", client, Text(f"did not fall asleep: {client.awake_reason}", "dim"))
 
 
 def _reasons(client: admin_pb2.Client) -> Iterator[str]:

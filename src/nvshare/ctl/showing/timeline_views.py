@@ -20,6 +20,8 @@ _SHAPES: Final = {
     "waiting": Shape.PALE,
     "holding": Shape.FULL,
     "leaving": Shape.FULL,
+    "asleep": Shape.FAINT,
+    "waking": Shape.PALE,
     "out": Shape.THIN,
     "in": Shape.THIN,
 }
@@ -33,7 +35,10 @@ def page(nodes: Mapping[str, admin_pb2.Timeline]) -> str:
     devices = display.count(sum(len(seen.devices) for seen in nodes.values()), "GPU")
     length = max((seen.seconds for seen in nodes.values()), default=0.0)
     text = f"The last {display.duration(length)}: {clients} on {devices}."
-    note = "Full bars are turns, pale ones waits, thin ones memory that moved. Point at one for its figures."
+    note = (
+        "Full bars are turns, pale ones waits, the palest sleep, thin ones memory that moved. "
+        "Point at one for its figures."
+    )
     charts = [
         Chart(
             _device_name(device, node),

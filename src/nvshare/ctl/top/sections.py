@@ -11,7 +11,7 @@ from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.container_names import given
 from nvshare.ctl.showing import memory, timeline_views
-from nvshare.ctl.showing.status_words import client_name, in_order, memory_wait, mix_text, place, terms_words
+from nvshare.ctl.showing.status_words import client_name, in_order, lasts, memory_wait, mix_text, place, terms_words
 from nvshare.ctl.top import memory_bar
 from nvshare.ctl.top.columns import Column, table
 from nvshare.ctl.top.figures import Colors, command, signs, who
@@ -107,6 +107,8 @@ def _head(device: admin_pb2.Device, look: Look) -> Iterator[Text]:
     name = f"  {device.name or '?'}{total}  "
     yield Text.assemble((name_of(device), "bold"), name, (device.uuid, "dim"), no_wrap=True, overflow="ellipsis")
     yield _line("turns", Text.assemble(f"{device.policy}, {_quantum(device)}; ", _queue(device, look)))
+    if sleepers := [_pid(client, look) for client in in_order(device.clients) if client.state == "asleep"]:
+        yield _line("asleep", Text.assemble(f"{len(sleepers)} of {len(device.clients)}: ", Text(", ").join(sleepers)))
     yield _line("memory", memory_bar.bar(device, look.colors, max(look.width - _LABEL, 10)))
     yield _line("", memory_bar.legend(device, whole=look.width >= _WIDE))
     if device.reserve_bytes:
@@ -224,7 +226,11 @@ def _columns(
         (True, Column("PID", right=True), lambda client: Text(str(client.pid or "?"))),
         (any(names.values()), Column("NAME", most=most), lambda client: Text(names[client.id])),
         (any(people.values()), Column("WHO", most=most), lambda client: Text(people[client.id])),
-        (True, Column("STATE"), lambda client: Text(client.state, display.STATE_STYLES.get(client.state, ""))),
+        (
+            True,
+            Column("STATE"),
+            lambda client: Text(f"{client.state} {lasts(client)}".rstrip(), display.STATE_STYLES.get(client.state, "")),
+        ),
         (
             True,
             Column("RESIDENT" if swaps else "MEMORY", right=True),

@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.scheduler.api import status
+from nvshare.scheduler.api.sleep_commands import CantSleepError, SleepCommands
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.api.timeline_message import timeline_message
 from nvshare.scheduler.commands import InvalidCommandError, UnknownDeviceError
@@ -68,6 +70,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         memberships: Memberships,
         version: str,
         started_at: float,
+        sleep_commands: SleepCommands | None = None,
     ) -> None:
         """``gpus``: what NVML shows, by UUID.
 
@@ -81,6 +84,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         self._awaited = awaited
         self._timeline = timeline
         self._memberships = memberships
+        self._sleep_commands = sleep_commands
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -156,6 +160,14 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         """Refused."""
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
 
+    async def Sleep(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
+    async def Wake(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
     async def SetAnnotatedTerms(  # noqa: N802
         self, request: admin_pb2.SetAnnotatedTermsRequest, context: Context
     ) -> admin_pb2.SetAnnotatedTermsResponse:
@@ -163,14 +175,14 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
 
     def _status(self) -> admin_pb2.Status:
-        clients = self._dispatcher.clients
+        clients, now = self._dispatcher.clients, asyncio.get_running_loop().time()
         allocations = self._allocations
         unused, given_twice, held = allocations.unused(), allocations.given_twice(), allocations.held()
         host_memory = self._dispatcher.host_memory()
         return admin_pb2.Status(
             version=self._version,
             scheduler_pid=os.getpid(),
-            uptime_seconds=asyncio.get_running_loop().time() - self._started_at,
+            uptime_seconds=now - self._started_at,
             host_memory_bytes=host_memory.budget_bytes,
             host_memory_used_bytes=host_memory.used_bytes,
             knows_allocations=held is not None,
@@ -185,6 +197,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     () if held is None else held.get(each.device, ()),
                     self._awaited(each.device),
                     self._memberships.origins,
+                    partial(self._timeline.asleep_seconds, now=now),
                 )
                 for each in sorted(self._dispatcher.snapshot(), key=lambda each: self._place(each.device))
             ],
@@ -235,6 +248,24 @@ class AdminService(StatusService):
         """Sets terms of a container."""
         try:
             self._memberships.set_terms(request.container, _terms(request), _taken_back(request))
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return self._done()
+
+    async def Sleep(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        """Has processes sleep as soon as they can."""
+        assert self._sleep_commands is not None
+        try:
+            self._sleep_commands.sleep(request.name)
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return self._done()
+
+    async def Wake(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        """Has processes that sleep come back."""
+        assert self._sleep_commands is not None
+        try:
+            self._sleep_commands.wake(request.name)
         except InvalidCommandError as error:
             await _refuse(context, error)
         return self._done()
@@ -335,5 +366,11 @@ def _taken_back(request: admin_pb2.SetTermsRequest) -> frozenset[str]:
 
 
 async def _refuse(context: Context, error: InvalidCommandError) -> NoReturn:
-    unknown = isinstance(error, UnknownDeviceError | UnknownContainerError)
-    await context.abort(grpc.StatusCode.NOT_FOUND if unknown else grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    match error:
+        case UnknownDeviceError() | UnknownContainerError():
+            code = grpc.StatusCode.NOT_FOUND
+        case CantSleepError():
+            code = grpc.StatusCode.FAILED_PRECONDITION
+        case _:
+            code = grpc.StatusCode.INVALID_ARGUMENT
+    await context.abort(code, str(error))

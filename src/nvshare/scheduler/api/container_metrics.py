@@ -87,6 +87,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Usage], float]], ...] = (
     ("grants", "Times that the lock was granted to a client of the container.", lambda usage: usage.done.grants),
     ("swap_in_bytes", "Memory of the container that came in from host memory.", lambda usage: usage.done.came_bytes),
     ("swap_out_bytes", "Memory of the container that was copied to host memory.", lambda usage: usage.done.left_bytes),
+    ("sleeps", "Times that a client of the container fell asleep.", lambda usage: usage.done.sleeps),
 )
 
 _GAUGES: tuple[tuple[str, str, Callable[[Usage], float]], ...] = (

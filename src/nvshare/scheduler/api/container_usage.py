@@ -22,13 +22,14 @@ class Done:
     """From host memory."""
     left_bytes: int = 0
     """For host memory."""
+    sleeps: int = 0
 
     @staticmethod
     def by(client: ClientSnapshot) -> Done:
         """One client, since it was registered."""
         swap = client.swap
         moved = (0, 0) if swap is None else (swap.came_bytes, swap.left_bytes)
-        return Done(client.held_seconds, client.waited_seconds, client.grants, *moved)
+        return Done(client.held_seconds, client.waited_seconds, client.grants, *moved, client.sleeps)
 
     def and_from(self, before: Done, now: Done) -> Done:
         """This, and what somebody did between two moments."""
@@ -38,6 +39,7 @@ class Done:
             self.grants + now.grants - before.grants,
             self.came_bytes + now.came_bytes - before.came_bytes,
             self.left_bytes + now.left_bytes - before.left_bytes,
+            self.sleeps + now.sleeps - before.sleeps,
         )
 
 

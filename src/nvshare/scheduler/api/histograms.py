@@ -1,4 +1,4 @@
-"""The times of turns as Prometheus's histograms, by device and by pod."""
+"""The times of turns and of waking as Prometheus's histograms, by device and by pod."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from prometheus_client import Histogram
 
 from nvshare.scheduler.api.places import LABELS, Labels, Places, in_pod
 from nvshare.scheduler.api.turn_times import Figure, Measured, TurnTimes
+from nvshare.scheduler.api.wake_times import WakeTimes
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.events import ClientGone, Event
 from nvshare.scheduler.registered_client import RegisteredClient
@@ -23,6 +24,9 @@ _TEXTS = {
     Figure.DRAIN: "From the scheduler's wish to have the lock back to its release.",
     Figure.HAND_OVER: "From the wish to have the lock back, or its release, to the grant of a client that waited.",
     Figure.STALL: "Of a hand-over where memory swaps: from the lock's release to the grant.",
+    Figure.WAKE_ROOM: "Of a client that is asleep: from its first call until there is room for its context.",
+    Figure.WAKE_CONTEXT: "From then until it has its context back.",
+    Figure.WAKE_DATA: "Of a client that has woken: from its first request of the lock to the grant, with its data.",
 }
 
 
@@ -38,12 +42,14 @@ class TurnHistograms:
         self._clients = clients
         self._places = Places(now)
         self._times = TurnTimes()
+        self._wake_times = WakeTimes()
         self._pending: list[Measured] = []
         """Who a client is becomes known a moment after it registers, and may be asked for when somebody looks."""
 
     def happened(self, event: Event | None, actions: Sequence[Action], now: float) -> None:
         """See ``dispatcher.Observe``."""
         self._pending += self._times.happened(event, actions, now)
+        self._pending += self._wake_times.happened(event, actions, now)
         if len(self._pending) > _MOST_PENDING or isinstance(event, ClientGone):
             self._count()
 

@@ -149,6 +149,11 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
         lambda device: _count(device, ShownState.UNRESPONSIVE),
     ),
     (
+        "sleeping_clients",
+        "Clients that are asleep: nothing of them is on the device.",
+        lambda device: _count(device, ShownState.ASLEEP),
+    ),
+    (
         "footprint_bytes",
         "Memory that clients allocated and report.",
         lambda device: sum(client.allocated_bytes or 0 for client in device.clients),

@@ -34,11 +34,13 @@ def device_message(
     held: Iterable[Holding],
     awaited: Iterable[Recorded],
     origins: Callable[[str], Origins],
+    asleep_seconds: Callable[[int], float],
 ) -> admin_pb2.Device:
     """A device, its clients, its holdings, of them the ``unused``, those of other plugins and the holders it waits for.
 
     ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
-    known. ``origins``: where the terms of a container come from.
+    known. ``origins``: where the terms of a container come from. ``asleep_seconds``: for how long a client has been
+    asleep, or waking.
     """
     return admin_pb2.Device(
         uuid=snapshot.device,
@@ -54,7 +56,8 @@ def device_message(
         swapping=_swapping_message(snapshot.traffic),
         mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
         clients=[
-            _client_message(client, clients[client.client], origins(client.container)) for client in snapshot.clients
+            _client_message(client, clients[client.client], origins(client.container), asleep_seconds(client.client))
+            for client in snapshot.clients
         ],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         allocations_by_others=[_allocation_message(holding) for holding in given_twice],
@@ -89,7 +92,9 @@ def _swapping_message(traffic: TrafficSnapshot) -> admin_pb2.Swapping:
     )
 
 
-def _client_message(snapshot: ClientSnapshot, client: RegisteredClient, origins: Origins) -> admin_pb2.Client:
+def _client_message(
+    snapshot: ClientSnapshot, client: RegisteredClient, origins: Origins, asleep_seconds: float
+) -> admin_pb2.Client:
     shown = client.description
     line = snapshot.line
     return admin_pb2.Client(
@@ -118,13 +123,16 @@ def _client_message(snapshot: ClientSnapshot, client: RegisteredClient, origins:
         memory_kept_bytes=snapshot.kept_bytes,
         gang=None if snapshot.gang is None else _gang_message(snapshot.gang),
         memory_wait=client.memory_wait or ("" if snapshot.swap is None else snapshot.swap.wait),
+        asleep_seconds=asleep_seconds,
+        sleeps=snapshot.sleeps,
+        awake_reason=snapshot.awake_reason,
     )
 
 
 def _stopped(snapshot: ClientSnapshot, pid: int) -> tuple[str, ...]:
     """What to do about one that stands still, and has what others may want or does not bring its memory in."""
     moves = snapshot.swap is not None and (snapshot.swap.leaving_bytes > 0 or snapshot.swap.still_seconds > 0)
-    has = moves or snapshot.state not in (ShownState.IDLE, ShownState.WAITING)
+    has = moves or snapshot.state in (ShownState.HOLDING, ShownState.LEAVING, ShownState.UNRESPONSIVE)
     return (f"stopped (SIGSTOP or Ctrl-Z); it goes on with: kill -CONT {pid}",) if has and is_stopped(pid) else ()
 
 

@@ -1,14 +1,14 @@
-"""Who waited, held and left when, and when memory moved: what the core was told and said, kept for a while."""
+"""Who waited, held, left and slept when, and when memory moved: what the core was told and said, kept for a while."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from nvshare.scheduler.core.actions import Action, Grant, Revoke
+from nvshare.scheduler.core.actions import Action, Grant, Revoke, Sleep, Wake
 from nvshare.scheduler.core.events import (
     ClaimedState,
     ClientGone,
@@ -19,6 +19,7 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     ResidencyReported,
 )
+from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, StayedAwake, WakeWanted, Woke
 from nvshare.scheduler.registered_client import RegisteredClient
 
 KEPT: Final = 1 << 15
@@ -34,6 +35,10 @@ class What(Enum):
     HOLDING = "holding"
     LEAVING = "leaving"
     """It was asked to give the lock back, and what it had submitted still ran."""
+    ASLEEP = "asleep"
+    """Its process had nothing on its devices."""
+    WAKING = "waking"
+    """That was being undone, or there was no room for it yet."""
     OUT = "out"
     """Its memory left the device."""
     IN = "in"
@@ -71,6 +76,9 @@ _CLAIMED: Final = {
 }
 
 
+_SLEEPS: Final = (What.ASLEEP, What.WAKING)
+
+
 @dataclass(slots=True)
 class _Client:
     does: What | None
@@ -84,6 +92,10 @@ class _Client:
     kept: bool = False
     """There are spans of it."""
     container: str = ""
+    process: int | None = None
+    """Which can sleep; None: it can't."""
+    waits: bool = False
+    """It has work and no lock, whether it is awake or not."""
 
 
 class Timeline:
@@ -99,11 +111,24 @@ class Timeline:
         """An event (None: the timer) that the core answered with these actions; see ``dispatcher.Observe``."""
         match event:
             case ClientRegistered(number, claimed=claimed, grant=grant):
-                self._clients[number] = _Client(_CLAIMED.get(claimed), now, grant)
+                does = _CLAIMED.get(claimed)
+                self._clients[number] = _Client(does, now, grant, waits=does is What.WAITING)
             case ContainerFound(number, container):
                 self._clients[number].container = container
             case LockRequested(number):
-                self._begin(number, What.WAITING, now)
+                client = self._clients[number]
+                client.waits = True
+                if client.does not in _SLEEPS:
+                    self._begin(number, What.WAITING, now)
+            case SleepOffered(number, process):
+                self._clients[number].process = process
+            case FellAsleep(process):
+                self._begin_all(self._clients_of(process), What.ASLEEP, now)
+            case WakeWanted(process):
+                sleeping = [each for each in self._clients_of(process) if self._clients[each].does in _SLEEPS]
+                self._begin_all(sleeping, What.WAKING, now)
+            case StayedAwake(process) | Woke(process):
+                self._awake(self._clients_of(process), now)
             case LockReleased(number, grant):
                 if grant == self._clients[number].grant:
                     self._begin(number, None, now)
@@ -116,16 +141,42 @@ class Timeline:
                     self._gone.append(self._person(number))
                 del self._clients[number]
             case _:
+                self._slept(event, now)
+        self._acted(actions, now)
+
+    def _slept(self, event: Event | None, now: float) -> None:
+        match event:
+            case SleepOffered(number, process):
+                self._clients[number].process = process
+            case FellAsleep(process):
+                self._begin_all(self._clients_of(process), What.ASLEEP, now)
+            case WakeWanted(process):
+                sleeping = [each for each in self._clients_of(process) if self._clients[each].does in _SLEEPS]
+                self._begin_all(sleeping, What.WAKING, now)
+            case StayedAwake(process) | Woke(process):
+                self._awake(self._clients_of(process), now)
+            case _:
                 pass
+
+    def _acted(self, actions: Sequence[Action], now: float) -> None:
         for action in actions:
             match action:
                 case Grant(number, grant):
                     self._begin(number, What.HOLDING, now)
-                    self._clients[number].grant = grant
+                    self._clients[number].grant, self._clients[number].waits = grant, False
                 case Revoke(number):
                     self._begin(number, What.LEAVING, now)
+                case Sleep(_, numbers):
+                    self._begin_all(numbers, What.ASLEEP, now)
+                case Wake(_, numbers):
+                    self._begin_all(numbers, What.WAKING, now)
                 case _:
                     pass
+
+    def asleep_seconds(self, number: int, now: float) -> float:
+        """For how long a client has been asleep, or waking; 0: it is neither."""
+        client = self._clients[number]
+        return now - client.since if client.does in _SLEEPS else 0.0
 
     def spans(self, since: float, now: float) -> Iterator[Span]:
         """Those of which something is after ``since``; what goes on ends ``now``."""
@@ -140,6 +191,19 @@ class Timeline:
         """Who these clients are, or were."""
         gone = [person for person in self._gone if person.client in clients]
         return gone + [self._person(number) for number in self._clients if number in clients]
+
+    def _clients_of(self, process: int) -> list[int]:
+        return [number for number, client in self._clients.items() if client.process == process]
+
+    def _awake(self, numbers: Iterable[int], now: float) -> None:
+        for number in numbers:
+            client = self._clients[number]
+            if client.does in _SLEEPS:
+                self._begin(number, What.WAITING if client.waits else None, now)
+
+    def _begin_all(self, numbers: Iterable[int], what: What, now: float) -> None:
+        for number in numbers:
+            self._begin(number, what, now)
 
     def _begin(self, number: int, what: What | None, now: float) -> None:
         client = self._clients[number]

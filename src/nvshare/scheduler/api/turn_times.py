@@ -31,6 +31,12 @@ class Figure(Enum):
     """To the LOCK_OK of one that waited, from the DROP_LOCK for it, or else from the LOCK_RELEASED that made room."""
     STALL = "stall"
     """Of a hand-over to a client whose memory swaps: from the LOCK_RELEASED that made room to the LOCK_OK."""
+    WAKE_ROOM = "wake_room"
+    """From the first call at a closed door until there is room for the contexts of its process."""
+    WAKE_CONTEXT = "wake_context"
+    """From then until the door is open."""
+    WAKE_DATA = "wake_data"
+    """From the first REQ_LOCK after that to LOCK_OK."""
 
 
 @dataclass(frozen=True, slots=True)
