@@ -1,0 +1,208 @@
+"""A process with contexts on simulated GPUs, for which the test speaks as its library would: it has a door."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nvshare.device_uuid import device_bytes
+from nvshare.protocol import wire
+from tests.polling import poll_until
+from tests.scheduler.swapper import Swapper
+from tests.scheduler.wire_client import TIMEOUT_SECONDS, ClosedError, Scheduler, WireClient
+from tests.stopping import stop
+
+GIB = 1 << 30
+RUNNING, LOCKED, CHECKPOINTED = 0, 1, 2
+OPTIONS = ("--sleep-after", "0.1", "--host-memory", "1GiB")
+"""Of a scheduler that puts to sleep who is idle."""
+
+_PROGRAM = """
+import ctypes, socket, sys
+from ctypes import byref, c_size_t, c_uint64, c_void_p
+cuda = ctypes.CDLL("libcuda.so.1")
+def must(name, *arguments):
+    result = getattr(cuda, name)(*arguments)
+    assert result == 0, (name, result)
+must("cuInit", 0)
+orders = socket.socket(fileno=int(sys.argv[1]))
+place = c_uint64()
+for device in range(int(sys.argv[2])):
+    context = c_void_p()
+    must("cuDevicePrimaryCtxRetain", byref(context), device)
+    must("cuCtxSetCurrent", context)
+orders.send(b"ready")
+while order := orders.recv(4096).decode():
+    what, _, said = order.partition(" ")
+    if what == "connect":
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(said)
+        socket.send_fds(orders, [b"c"], [connection.fileno()])
+        connection.close()
+        continue
+    if what == "managed":
+        must("cuMemAllocManaged", byref(place), c_size_t(int(said)), 1)
+    elif what == "allocate":
+        must("cuMemAlloc_v2", byref(place), c_size_t(int(said)))
+    orders.send(b"done")
+"""
+
+_STEPS = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+for step in sys.argv[2:]:
+    assert getattr(cuda, "cuCheckpointProcess" + step.capitalize())(int(sys.argv[1]), None) == 0
+"""
+
+_STATE = """
+import ctypes, sys
+state = ctypes.c_int(-1)
+result = ctypes.CDLL("libcuda.so.1").cuCheckpointProcessGetState(int(sys.argv[1]), ctypes.byref(state))
+print(result or state.value)
+"""
+
+
+class SleepyProcess:
+    """Such a process; a context manager that kills it."""
+
+    def __init__(self, environment: Mapping[str, str], gpus: int = 1) -> None:
+        self._environment = {**os.environ, **environment}
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-S", "-E", "-c", _PROGRAM, str(theirs.fileno()), str(gpus)]
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=self._environment)
+        self.pid = self.process.pid
+        theirs.close()
+        assert self._orders.recv(8) == b"ready"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._orders.close()
+        self.kill()
+
+    def do(self, what: str, size: int) -> None:
+        """``allocate`` or ``managed``."""
+        self._orders.send(f"{what} {size}".encode())
+        assert self._orders.recv(4) == b"done"
+
+    def connect(self, scheduler: Scheduler) -> WireClient:
+        """A connection of this process."""
+        self._orders.send(b"connect " + os.fsencode(scheduler.run_dir.client_socket))
+        _data, descriptors, _flags, _address = socket.recv_fds(self._orders, 1, 1)
+        return scheduler.client(socket.socket(fileno=descriptors[0]))
+
+    def state(self) -> int:
+        """The driver's word for it, or the number of its refusal."""
+        return int(self._asked(_STATE))
+
+    def take(self, *steps: str) -> None:
+        """The driver is asked for these steps, as by a sleeper."""
+        self._asked(_STEPS, *steps)
+
+    def _asked(self, program: str, *arguments: str) -> bytes:
+        command = [sys.executable, "-S", "-E", "-c", program, str(self.pid), *arguments]
+        return subprocess.run(command, env=self._environment, check=True, capture_output=True).stdout
+
+    def stop(self) -> None:
+        """As Ctrl-Z would; returns when it stands still."""
+        stop(self.pid)
+
+    def kill(self) -> None:
+        """As a crash would; nothing of it is left."""
+        self.process.kill()
+        self.process.wait()
+
+
+def sleepers_of(scheduler: Scheduler) -> list[int]:
+    """The pids of the sleepers at work."""
+    tasks = Path(f"/proc/{scheduler.process.pid}/task").glob("*/children")
+    return [int(pid) for children in tasks for pid in children.read_text().split()]
+
+
+class Door:
+    """What the clients of one process have in common."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.is_lost = False
+
+
+class Sleepy(Swapper):
+    """One of a process's clients, that sleeps when it is told to."""
+
+    def __init__(self, process: SleepyProcess, scheduler: Scheduler, door: Door | None = None, gpu: int = 0) -> None:
+        super().__init__(process.connect(scheduler))
+        self.process = process
+        self.scheduler = scheduler
+        self.door = door or Door()
+        self.obeys = True
+        """It answers when it is to sleep."""
+        self.asked: list[int] = []
+        """The requests to sleep."""
+        self.woken = 0
+        self._gpu = gpu
+
+    def come(self) -> Self:
+        """It registers on its GPU, with no memory that moves, and says so if its door is closed."""
+        uuid = next(device.uuid for device in self.scheduler.status().devices if device.index == str(self._gpu))
+        self.register(device_uuid=device_bytes(uuid), total_bytes=2 * GIB, level=wire.LEVEL)  # type: ignore[arg-type]
+        self.client.send(wire.Terms(container=f"sleepy-{self.process.pid}"))
+        if self.door.is_closed:
+            self.client.send(wire.Asleep(0))
+        return self
+
+    def take(self, frame: wire.Frame) -> None:
+        """See ``Swapper``."""
+        match frame:
+            case wire.Sleep(request):
+                self.asked.append(request)
+                if self.obeys:
+                    self.door.is_closed = True
+                    self.client.send(wire.Asleep(request))
+            case wire.Awake(lost):
+                self.door.is_closed, self.door.is_lost = False, lost
+                self.woken += 1
+            case wire.Limit():
+                pass
+            case _:
+                super().take(frame)
+
+    def shown(self) -> str:
+        """Its state, as the scheduler shows it."""
+        return self.scheduler.states().get(self.client.client_id, "gone")
+
+    def sees(self, condition: Callable[[], object], what: str) -> None:
+        """Takes frames, if there are any, until this is so."""
+
+        def look() -> object:
+            try:
+                while True:
+                    self.take(self.client.receive(0.005))
+            except (TimeoutError, ClosedError):
+                return condition()
+
+        poll_until(look, what, TIMEOUT_SECONDS)
+
+    def falls_asleep(self) -> Self:
+        """The scheduler puts it to sleep, since it is idle."""
+        self.sees(lambda: self.shown() == "asleep" and self.process.state() == CHECKPOINTED, "it is asleep")
+        assert self.door.is_closed
+        return self
+
+    def wakes(self) -> Self:
+        """A call waits at its door."""
+        woken = self.woken
+        self.client.send(wire.Wake())
+        self.sees(lambda: self.woken > woken, "it is told to open its door")
+        assert not self.door.is_closed
+        assert self.process.state() == RUNNING
+        return self
