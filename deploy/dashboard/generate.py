@@ -25,11 +25,13 @@ _LABELS = {"GPU": ("node", "gpu"), "CONTAINER": ("node", "gpu", "namespace", "po
 _LEGENDS = {"GPU": "{{node}} {{gpu}}", "CONTAINER": "{{namespace}}/{{pod}}/{{container}} {{gpu}}"}
 _STATES = {
     "container": {
-        0: ("idle", "semi-dark-blue"),
-        1: ("waits", "yellow"),
-        2: ("holds", "green"),
-        3: ("leaves", "orange"),
-        4: ("unresponsive", "red"),
+        0: ("asleep", "dark-purple"),
+        1: ("idle", "semi-dark-blue"),
+        2: ("wakes", "light-purple"),
+        3: ("waits", "yellow"),
+        4: ("holds", "green"),
+        5: ("leaves", "orange"),
+        6: ("unresponsive", "red"),
     },
     "yes_no": {0: ("no", "semi-dark-blue"), 1: ("yes", "blue")},
     "so": {1: ("is so", "blue")},

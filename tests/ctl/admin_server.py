@@ -58,6 +58,12 @@ class _Servicer(admin_pb2_grpc.AdminServicer):
     def SetTerms(self, request: admin_pb2.SetTermsRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         return self._answer(request, context)
 
+    def Sleep(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return self._answer(request, context)
+
+    def Wake(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
+        return self._answer(request, context)
+
     def WatchStatus(  # noqa: N802
         self, request: admin_pb2.WatchStatusRequest, context: Context
     ) -> Iterator[admin_pb2.Status]:

@@ -22,6 +22,7 @@ from nvshare.scheduler import descriptors, event_loop
 from nvshare.scheduler.allocation_watch import AllocationWatch
 from nvshare.scheduler.api.admin import AdminService, Allocations, PublicStatusService
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
+from nvshare.scheduler.api.sleep_commands import SleepCommands
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.arenas.budget import budget_of
 from nvshare.scheduler.arenas.limits import MemoryLimits
@@ -261,6 +262,7 @@ class _Running:
                 self._awaited.on,
                 timeline,
                 self._memberships,
+                SleepCommands(self._sleeping, self._dispatcher.clients, self._memberships.clients_of),
                 options.version,
                 loop.time(),
             )
@@ -357,6 +359,7 @@ class _Running:
             self._sockets.pauses,
             self._lines.dropped,
             self._dispatcher.host_memory(),
+            replace(self._sleeping.times),
             self._nvml.state,
         )
 

@@ -39,6 +39,7 @@ from nvshare.scheduler.memberships import Origins
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.sleeping.process import SleepTimes
 
 GIB = 1 << 30
 GPU = "GPU-a"
@@ -95,7 +96,9 @@ DEVICE = DeviceSnapshot(
 
 def figures_of(device: DeviceSnapshot) -> dict[str, float]:
     """What the metrics say of a device, and of host memory."""
-    snapshot = SchedulerSnapshot((device,), {}, {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB), NvmlState.OK)
+    snapshot = SchedulerSnapshot(
+        (device,), {}, {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB), SleepTimes(3, 1.25, 2, 0.5, 1), NvmlState.OK
+    )
     registry = CollectorRegistry()
     registry.register(SchedulerCollector("1", lambda: snapshot))
     lines = (line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")
@@ -118,7 +121,8 @@ def test_requests() -> None:
 
 def test_metrics() -> None:
     """What is where, what moved and for how long, whether it was there in time, what was refused, host memory."""
-    figures = figures_of(DEVICE)
+    asleep = replace(STAYS, client=3, state=ShownState.ASLEEP, footprint_bytes=0, pinned_bytes=0)
+    figures = figures_of(replace(DEVICE, clients=(*DEVICE.clients, asleep)))
     label = f'{{gpu="{GPU}"}}'
     expected = {
         f"nvshare_footprint_bytes{label}": 14 * GIB,
@@ -133,6 +137,12 @@ def test_metrics() -> None:
         f"nvshare_prefetch_hits_total{label}": 3,
         f"nvshare_prefetch_misses_total{label}": 2,
         f"nvshare_refused_growths_total{label}": 2,
+        "nvshare_sleeps_total": 3,
+        "nvshare_sleep_seconds_total": 1.25,
+        "nvshare_wakes_total": 2,
+        "nvshare_wake_seconds_total": 0.5,
+        "nvshare_lost_processes_total": 1,
+        f"nvshare_sleeping_clients{label}": 1,
         "nvshare_host_memory_bytes": 64 * GIB,
         "nvshare_host_memory_used_bytes": 23 * GIB,
     }
@@ -147,7 +157,17 @@ def message_of(device: DeviceSnapshot) -> admin_pb2.Device:
         for number, backend in ((1, "swap"), (2, "native"))
     }
     return status.device_message(
-        device, None, True, clients, (), (), (), (), lambda _container: Origins(), lambda _client: 0.0
+        device,
+        None,
+        True,
+        clients,
+        (),
+        (),
+        (),
+        (),
+        lambda _container: Origins(),
+        lambda _client: 0.0,
+        lambda _client: "",
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from nvshare.admin import admin_pb2
 from nvshare.protocol import wire
 from nvshare.scheduler.api.timeline import Person, Span, Timeline, What
-from nvshare.scheduler.core.actions import Action, Grant, Revoke
+from nvshare.scheduler.core.actions import Action, Grant, Revoke, Sleep, Wake
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
@@ -24,6 +24,7 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     ResidencyReported,
 )
+from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, StayedAwake, WakeWanted, Woke
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.wire_client import Scheduler
 
@@ -165,3 +166,51 @@ def test_lengths_that_make_no_sense(serve: Callable[..., Scheduler], seconds: fl
         scheduler.admin.GetTimeline(admin_pb2.GetTimelineRequest(seconds=seconds))
     assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "more than 0 and up to 86400" in str(failed.value.details())
+
+
+def test_sleep() -> None:
+    """From the moment the driver is told until the door is open; what it waited for before that it waits for again."""
+    timeline = Timeline(lambda: registered(A, B))
+    follow(
+        timeline,
+        (0.0, come(A), []),
+        (0.0, come(B), []),
+        (0.0, SleepOffered(A, 7), []),
+        (1.0, None, [Sleep(7, (A,))]),
+        (1.5, FellAsleep(7), []),
+    )
+    assert [timeline.asleep_seconds(client, 4.0) for client in (A, B)] == [3.0, 0.0]
+    follow(timeline, (5.0, WakeWanted(7), []), (5.5, LockRequested(A), []), (6.0, None, [Wake(7, (A,))]))
+    assert timeline.asleep_seconds(A, 7.0) == 2.0
+    follow(timeline, (8.0, Woke(7), []), (9.0, None, [Grant(A, 1)]))
+    assert timeline.asleep_seconds(A, 9.0) == 0.0
+    assert list(timeline.spans(0.0, 10.0)) == [
+        Span(A, What.ASLEEP, 1.0, 5.0),
+        Span(A, What.WAKING, 5.0, 8.0),
+        Span(A, What.WAITING, 8.0, 9.0),
+        Span(A, What.HOLDING, 9.0, 10.0),
+    ]
+
+
+def test_who_stays_awake_or_comes_asleep() -> None:
+    """That it was tried is seen; one that slept under another scheduler sleeps on. A wish changes no waking process."""
+    timeline = Timeline(lambda: registered(A, B))
+    follow(
+        timeline,
+        (0.0, come(A), []),
+        (0.0, come(B, ClaimedState.WAITING), []),
+        (0.0, SleepOffered(A, 7), []),
+        (0.0, SleepOffered(B, 8), [Sleep(7, (A,))]),
+        (1.0, StayedAwake(7, "a thread of it is in the driver"), []),
+        (2.0, WakeWanted(7), []),
+        (3.0, FellAsleep(8), []),
+        (4.0, WakeWanted(8), [Wake(8, (B,))]),
+        (5.0, Woke(8), []),
+    )
+    assert list(timeline.spans(0.0, 6.0)) == [
+        Span(A, What.ASLEEP, 0.0, 1.0),
+        Span(B, What.WAITING, 0.0, 3.0),
+        Span(B, What.ASLEEP, 3.0, 4.0),
+        Span(B, What.WAKING, 4.0, 5.0),
+        Span(B, What.WAITING, 5.0, 6.0),
+    ]

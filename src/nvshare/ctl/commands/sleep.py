@@ -64,15 +64,15 @@ def _do(context: typer.Context, names: list[str], run_dir: Path | None, *, aslee
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
     from nvshare.admin import admin_pb2
     from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
-    from nvshare.ctl.asking.sleepers import until
+    from nvshare.ctl.asking.sleepers import not_asleep, not_awake
 
     failures = []
     with admin(run_dirs(context, run_dir)) as scheduler:
-        ask = scheduler.Sleep if asleep else scheduler.Wake
+        ask, failure_of = (scheduler.Sleep, not_asleep) if asleep else (scheduler.Wake, not_awake)
         requests = [admin_pb2.SleepRequest(name=name.encode(errors="backslashreplace").decode()) for name in names]
         answers = [ask(request, timeout=RPC_TIMEOUT) for request in requests]
         for name, answer in zip(names, answers, strict=True):
-            if failure := until(scheduler, name, asleep=asleep, asked=answer):
+            if failure := failure_of(scheduler, name, answer):
                 failures.append(failure)
             else:
                 print(f"{name} is {'asleep' if asleep else 'awake'}")

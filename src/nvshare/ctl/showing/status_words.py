@@ -205,9 +205,17 @@ def notes(device: admin_pb2.Device, clients: Sequence[admin_pb2.Client]) -> Iter
             yield _note("waits", client, Text(reason, "yellow"))
         for notice in (*([f"drain: {client.drain}"] if client.drain else []), *client.notices):
             yield _note("notice", client, Text(notice, "yellow"))
+    yield from _awake(clients)
+
+
+def _awake(clients: Iterable[admin_pb2.Client]) -> Iterator[tuple[str, Text]]:
+    """Who of those can't sleep whose memory would leave, and why."""
+    pids: dict[str, list[str]] = {}
     for client in clients:
-        if client.awake_reason:
-            yield _note("awake", client, Text(f"did not fall asleep: {client.awake_reason}", "dim"))
+        if client.awake_reason and client.HasField("swap"):
+            pids.setdefault(client.awake_reason, []).append(str(client.pid or NOT_KNOWN))
+    for reason, listed in pids.items():
+        yield "awake", Text.assemble(f"{', '.join(listed)}  ", (f"can't sleep: {reason}", "dim"))
 
 
 def _reasons(client: admin_pb2.Client) -> Iterator[str]:

@@ -68,9 +68,9 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         awaited: Callable[[str], Sequence[Recorded]],
         timeline: Timeline,
         memberships: Memberships,
+        sleep_commands: SleepCommands,
         version: str,
         started_at: float,
-        sleep_commands: SleepCommands | None = None,
     ) -> None:
         """``gpus``: what NVML shows, by UUID.
 
@@ -198,6 +198,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     self._awaited(each.device),
                     self._memberships.origins,
                     partial(self._timeline.asleep_seconds, now=now),
+                    self._sleep_commands.awake_reason,
                 )
                 for each in sorted(self._dispatcher.snapshot(), key=lambda each: self._place(each.device))
             ],
@@ -254,7 +255,6 @@ class AdminService(StatusService):
 
     async def Sleep(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         """Has processes sleep as soon as they can."""
-        assert self._sleep_commands is not None
         try:
             self._sleep_commands.sleep(request.name)
         except InvalidCommandError as error:
@@ -263,7 +263,6 @@ class AdminService(StatusService):
 
     async def Wake(self, request: admin_pb2.SleepRequest, context: Context) -> admin_pb2.Status:  # noqa: N802
         """Has processes that sleep come back."""
-        assert self._sleep_commands is not None
         try:
             self._sleep_commands.wake(request.name)
         except InvalidCommandError as error:

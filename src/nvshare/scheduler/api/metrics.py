@@ -12,6 +12,7 @@ from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot
+from nvshare.scheduler.sleeping.process import SleepTimes
 
 Figure = Callable[[DeviceSnapshot], float]
 Family = CounterMetricFamily | GaugeMetricFamily
@@ -39,6 +40,7 @@ class SchedulerCollector(Collector):
         yield from _of_who_is_there(snapshot)
         yield from _of_mixes(snapshot)
         yield from _of_scheduler(snapshot)
+        yield from _of_sleep(snapshot.sleep_times)
 
 
 def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
@@ -118,6 +120,19 @@ def _of_scheduler(snapshot: SchedulerSnapshot) -> Iterator[Family]:
     for state in NvmlState:
         nvml.add_metric([state.value], state is snapshot.nvml)
     yield from (connections, limit, drops, pauses, dropped_lines, budget, used, nvml)
+
+
+def _of_sleep(times: SleepTimes) -> Iterator[Family]:
+    for name, text, figure in (
+        ("sleeps", "Processes that the driver put to sleep.", times.sleeps),
+        ("sleep_seconds", "Time that the driver took for that.", times.sleep_seconds),
+        ("wakes", "Processes that the driver woke.", times.wakes),
+        ("wake_seconds", "Time that the driver took for that.", times.wake_seconds),
+        ("lost_processes", "Processes that the driver did not wake: their calls fail from then on.", times.lost),
+    ):
+        counter = CounterMetricFamily(f"nvshare_{name}", text)
+        counter.add_metric([], figure)
+        yield counter
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:

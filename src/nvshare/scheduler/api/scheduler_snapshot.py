@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory
+from nvshare.scheduler.sleeping.process import SleepTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +30,5 @@ class SchedulerSnapshot:
     log_lines_dropped: int
     """Since the start."""
     host_memory: HostMemory
+    sleep_times: SleepTimes
     nvml: NvmlState

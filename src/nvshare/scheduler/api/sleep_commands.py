@@ -10,14 +10,17 @@ from nvshare.scheduler.registered_client import RegisteredClient
 
 
 class CantSleepError(InvalidCommandError):
-    """Processes of what a command names can't sleep."""
+    """Processes of what a command names can't sleep now."""
 
 
 class Sleeping(Protocol):
     """What puts processes to sleep and wakes them: each by one of its clients, whichever."""
 
     def sleep(self, client: int) -> str:
-        """Has its process sleep as soon as that can be; why it never can, empty: it can."""
+        """Has its process sleep as soon as its memory is out; why it can't now, empty: it can."""
+
+    def awake_reason(self, client: int) -> str:
+        """Why its process can't sleep, whatever it does; empty: as far as is known it can."""
 
     def wake(self, client: int) -> None:
         """Has its process come back; nothing where it is awake."""
@@ -38,7 +41,7 @@ class SleepCommands:
         self._named = named
 
     def sleep(self, name: str) -> None:
-        """CantSleepError where one of the processes never can; the others sleep."""
+        """CantSleepError where one of the processes can't now; the others sleep."""
         reasons = {pid: self._sleeping.sleep(client) for pid, client in self._processes(name).items()}
         if listed := "; ".join(f"pid {pid}: {reason}" for pid, reason in reasons.items() if reason):
             raise CantSleepError(f"{name} can't sleep: {listed}")
@@ -47,6 +50,10 @@ class SleepCommands:
         """Those that sleep."""
         for client in self._processes(name).values():
             self._sleeping.wake(client)
+
+    def awake_reason(self, client: int) -> str:
+        """Why its process can't sleep, whatever it does; empty: as far as is known it can."""
+        return self._sleeping.awake_reason(client)
 
     def _processes(self, name: str) -> dict[int, int]:
         """One client of each process, by the pid."""

@@ -35,12 +35,13 @@ def device_message(
     awaited: Iterable[Recorded],
     origins: Callable[[str], Origins],
     asleep_seconds: Callable[[int], float],
+    awake_reason: Callable[[int], str],
 ) -> admin_pb2.Device:
     """A device, its clients, its holdings, of them the ``unused``, those of other plugins and the holders it waits for.
 
     ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
     known. ``origins``: where the terms of a container come from. ``asleep_seconds``: for how long a client has been
-    asleep, or waking.
+    asleep, or waking. ``awake_reason``: why the process of one can't sleep, whatever it does.
     """
     return admin_pb2.Device(
         uuid=snapshot.device,
@@ -56,7 +57,13 @@ def device_message(
         swapping=_swapping_message(snapshot.traffic),
         mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
         clients=[
-            _client_message(client, clients[client.client], origins(client.container), asleep_seconds(client.client))
+            _client_message(
+                client,
+                clients[client.client],
+                origins(client.container),
+                asleep_seconds(client.client),
+                client.awake_reason or awake_reason(client.client),
+            )
             for client in snapshot.clients
         ],
         allocations_without_client=[_allocation_message(holding) for holding in unused],
@@ -93,7 +100,7 @@ def _swapping_message(traffic: TrafficSnapshot) -> admin_pb2.Swapping:
 
 
 def _client_message(
-    snapshot: ClientSnapshot, client: RegisteredClient, origins: Origins, asleep_seconds: float
+    snapshot: ClientSnapshot, client: RegisteredClient, origins: Origins, asleep_seconds: float, awake_reason: str
 ) -> admin_pb2.Client:
     shown = client.description
     line = snapshot.line
@@ -125,7 +132,7 @@ def _client_message(
         memory_wait=client.memory_wait or ("" if snapshot.swap is None else snapshot.swap.wait),
         asleep_seconds=asleep_seconds,
         sleeps=snapshot.sleeps,
-        awake_reason=snapshot.awake_reason,
+        awake_reason=awake_reason,
     )
 
 

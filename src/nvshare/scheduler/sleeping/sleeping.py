@@ -97,12 +97,16 @@ class Sleeping:
         """The operator wants a client's process to sleep; why it can't now, empty: it will as soon as it can."""
         process = self._process_of.get(number)
         if process is None:
-            return self._kept_awake.get(number, _OLD)
+            return self.awake_reason(number)
         try:
             self._dispatcher.feed(SleepAsked(process.pid))
         except IllegalEvent as error:
             return error.state
         return ""
+
+    def awake_reason(self, number: int) -> str:
+        """Why a client's process can't sleep, whatever it does; empty: as far as is known it can."""
+        return "" if number in self._process_of else self._kept_awake.get(number, _OLD)
 
     def wake(self, number: int) -> None:
         """The operator wants a client's process awake."""
