@@ -11,12 +11,12 @@ from nvshare.cuda.entrypoints import EntryPoint
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "nvshare"
 TABLE = PACKAGE / "shim" / "csrc" / "hooks.def"
-GATED = '#include "hooks/gated.inc"'
+GENERATED = ("gated.inc", "passed.inc")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of hooks.def; ``stream``, a C expression, is that of GATE and COPY, ``arguments`` also those of LOOK."""
+    """One line of hooks.def; ``stream``, a C expression, is that of GATE and COPY; a HOOK line has no ``arguments``."""
 
     macro: str
     symbol: str
@@ -62,12 +62,14 @@ def types_of(point: EntryPoint) -> tuple[str, ...]:
 
 
 def table() -> list[Row]:
-    """Every line of hooks.def and of the generated file that it includes."""
+    """Every line of hooks.def and of the generated files that it includes, but for BODY, which is beside another one."""
     text = TABLE.read_text()
-    assert GATED in text
-    text = text.replace(GATED, (TABLE.parent / "hooks" / "gated.inc").read_text())
+    for name in GENERATED:
+        include = f'#include "hooks/{name}"'
+        assert include in text
+        text = text.replace(include, (TABLE.parent / "hooks" / name).read_text())
     gated = r"(?:, \((.*?)\)(?:, (.*?)(?:, ((?:of|OF)_.*?)(?:, \w+, \w+)?)?)?)?"
-    pattern = re.compile(rf"^(GATE|COPY|BYTES|BYTES_ASYNC|LOOK|HOOK|CALL)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
+    pattern = re.compile(rf"^(GATE|COPY|BYTES|BYTES_ASYNC|LOOK|HOOK|PASS|FREE)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
     return [
         Row(
             m[1],
@@ -80,6 +82,13 @@ def table() -> list[Row]:
         )
         for m in pattern.finditer(text)
     ]
+
+
+def bodies() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Of what passes the door before a body of ours: the parameters' types, and the arguments."""
+    text = (TABLE.parent / "hooks" / "passed.inc").read_text()
+    pattern = re.compile(r"^BODY\((\w+), \((.*?)\), \((.*?)\), (?:NULL|\".*\")\)$", re.MULTILINE)
+    return {m[1]: (split_parameters(m[2]), parameter_names(m[3])) for m in pattern.finditer(text)}
 
 
 def nccl_calls() -> list[str]:

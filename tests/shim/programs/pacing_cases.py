@@ -113,8 +113,11 @@ def told_while_it_holds_that_all_run_together(server: LockServer) -> None:
     peer.expect_wanting()
     peer.grant()
     assert again.result() == 0
+    again.ends()
     peer.send(wire.Watch(SELDOM, together=1))
     peer.expect(wire.Progress)
+    # What one thread has learned while it had to share, the next one begins with: until something has completed.
+    start(lambda: launch(STREAM)).ends()
     assert SHORT_WINDOW < queued_at_most() <= FIRST_WINDOW
 
 

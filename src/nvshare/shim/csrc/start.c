@@ -11,6 +11,7 @@
 #include "gate/capture.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/gang_page.h"
 #include "gate/marks.h"
 #include "memory/memory.h"
@@ -30,6 +31,7 @@
 static void forked(void)
 {
 	nvs_devices_forked();
+	nvs_door_forked();
 	nvs_marks_forked();
 	nvs_capture_forked();
 	nvs_contexts_forked();
@@ -54,6 +56,7 @@ static void start(struct nvs_device *device)
 	if (!fork_handled)
 		fork_handled = nvs_at_fork(nvs_files_lock, nvs_files_unlock, forked);
 	nvs_marks_prepare(nvs_capture_thread_ended);
+	nvs_door_prepare();
 	nvs_chunks_on_end(nvs_arena_give);
 	nvs_ties_begin(device);
 	nvs_client_start(device);

@@ -17,6 +17,7 @@
 #include "client/messages.h"
 #include "client/posts.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/gang_page.h"
 #include "gate/gate.h"
 #include "gate/lost.h"
@@ -54,6 +55,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 		nvs_pending_add(&client->pending, NVS_NEWS_FOOTPRINT);
 	client->notices_known = 0;
 	client->lost_known = false;
+	client->wake_said = 0;
 	post(client, &frame);
 }
 
@@ -108,9 +110,14 @@ static void open_connection(struct nvs_client *client)
 
 static void open_gate(struct nvs_client *client)
 {
+	/* Inside, so that the door is not closed meanwhile; behind a closed one it opens later. */
+	client->opens_with_door = !nvs_door_try();
+	if (client->opens_with_door)
+		return;
 	/* Before it opens: nothing of this turn is submitted yet. */
 	nvs_post_progress(client);
 	nvs_gate_set(client->device, NVS_GATE_OPEN);
+	nvs_door_leave();
 	/*
 	 * Whoever asked until now found the gate closed before this, and it is not closed again
 	 * before this thread asks for it. A wish that stayed would bring a second request after the
@@ -120,12 +127,18 @@ static void open_gate(struct nvs_client *client)
 }
 
 /*
- * Nothing passes a gate that waits for memory: nothing runs, and yet there is something to do. But
- * another member of a gang may wait for what passes once the memory is there.
+ * Nothing passes a gate that waits for memory, or for the door: nothing runs, and yet there is
+ * something to do. But another member of a gang may wait for what passes once the memory is there.
  */
 static void ask_worker(struct nvs_client *client, enum nvs_job job)
 {
 	bool opens = client->memory.opens;
+
+	if (client->opens_with_door) {
+		client->opens_with_door = job != NVS_JOB_DRAIN;
+		nvs_worker_spare(&client->worker, job);
+		return;
+	}
 
 	if (job == NVS_JOB_DRAIN && !client->state.in_gang)
 		nvs_memory_give_up(&client->memory);
@@ -160,6 +173,7 @@ static void carry_out_gate(struct nvs_client *client, int action)
 	switch (action) {
 	case NVS_ACTION_OPEN_GATE:
 		nvs_gang_runs(client->device);
+		client->opens_with_door = false;
 		if (nvs_memory_may_open(&client->memory))
 			open_gate(client);
 		break;
@@ -244,6 +258,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	if (state->link != link && state->link == NVS_LINK_UP) {
 		nvs_post_ties(client);
 		nvs_post_terms(client);
+		nvs_post_asleep(client);
 	}
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
@@ -292,7 +307,8 @@ static void handle_pending(struct nvs_client *client)
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_NEWS_ROOM | NVS_NEWS_SHARED);
+	nvs_pending_take(&client->pending,
+			 NVS_PENDING_NOTICE | NVS_NEWS_ROOM | NVS_NEWS_SHARED | NVS_NEWS_DOOR);
 	if (nvs_pending_take(&client->pending, NVS_NEWS_TIES))
 		nvs_post_ties(client);
 	/* A look asks the contexts; one that is due meanwhile is done with it. */
@@ -307,7 +323,8 @@ static void handle_pending(struct nvs_client *client)
 	handle_reports(client);
 	if (now >= nvs_lock_state_deadline(&client->state))
 		feed_kind(client, NVS_EVENT_TIMER);
-	if (nvs_memory_opens_now(&client->memory) && client->state.lock == NVS_LOCK_HOLDING)
+	if ((client->opens_with_door || nvs_memory_opens_now(&client->memory)) &&
+	    client->state.lock == NVS_LOCK_HOLDING)
 		open_gate(client);
 	if (now >= memory_deadline(client))
 		post_memory(client, now, false);
@@ -318,6 +335,7 @@ static void handle_pending(struct nvs_client *client)
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
 	nvs_post_shared(client);
+	nvs_post_wake(client);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.

@@ -79,6 +79,9 @@ static void hear(struct nvs_device *device, enum nvs_news news)
 {
 	if (news == NVS_NEWS_LOST)
 		nvs_room_lose(device);
+	/* The mover may begin again what it was told meanwhile. */
+	if (news == NVS_NEWS_DOOR)
+		nvs_room_changed(device);
 	nvs_pending_add(&device->client->pending, news);
 	if (news == NVS_NEWS_WANTED)
 		start_thread(device->client);

@@ -10,12 +10,15 @@
 
 #include "client/posts.h"
 #include "client/record.h"
+#include "gate/device.h"
+#include "gate/door.h"
 #include "gate/gang_page.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/parts.h"
 #include "process/clock.h"
+#include "process/log.h"
 #include "ties/ties.h"
 
 #define LEAST_INTERVAL_US 10000u /* whatever a scheduler says */
@@ -113,6 +116,24 @@ static enum nvs_heard hear_part(struct nvs_client *client, const struct nvs_fram
 	return NVS_HEARD_WHOLE;
 }
 
+static enum nvs_heard hear_sleep(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	nvs_post_sleep(client, frame->request);
+	return NVS_HEARD_WHOLE;
+}
+
+static enum nvs_heard hear_awake(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	bool lost = frame->state != 0;
+
+	if (lost)
+		nvs_log("device %d: the driver could not wake this process: all its calls fail "
+			"from now on (error %d)",
+			client->device->ordinal, (int)CUDA_ERROR_OPERATING_SYSTEM);
+	nvs_door_open(lost);
+	return NVS_HEARD_WHOLE;
+}
+
 enum files {
 	NO_FILE,
 	A_FILE,
@@ -144,6 +165,8 @@ static const struct row {
 	{ NVS_ASK_SHARED, NVS_LEVEL_SHARE, NO_FILE, hear_wish },
 	{ NVS_SHARED, NVS_LEVEL_SHARE, A_FILE, hear_part },
 	{ NVS_NOT_SHARED, NVS_LEVEL_SHARE, NO_FILE, hear_part },
+	{ NVS_SLEEP, NVS_LEVEL_SLEEP, NO_FILE, hear_sleep },
+	{ NVS_AWAKE, NVS_LEVEL_SLEEP, NO_FILE, hear_awake },
 };
 
 static const struct row *row_of(const struct nvs_frame *frame)

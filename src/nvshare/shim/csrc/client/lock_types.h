@@ -18,7 +18,8 @@ enum nvs_level {
 	NVS_LEVEL_PROGRESS = 3,
 	NVS_LEVEL_SHARE = 3,
 	NVS_LEVEL_TERMS = 3,
-	NVS_LEVEL_LIMIT = 4
+	NVS_LEVEL_LIMIT = 4,
+	NVS_LEVEL_SLEEP = 6
 };
 
 /* cdef begin */

@@ -40,6 +40,9 @@ struct nvs_client {
 	int parts_link;		/* enum nvs_parts_link */
 	uint32_t notices_known; /* to the scheduler; a bit for each */
 	bool lost_known;	/* to the scheduler: that the device is lost */
+	/* It holds, and the gate is to open with the door (gate/door.h). */
+	bool opens_with_door;
+	uint32_t wake_said; /* of which closing of the door; 0: of none on this connection */
 };
 
 /* The thread: `client` is its argument. */

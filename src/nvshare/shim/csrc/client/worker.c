@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The workers' threads. No lock: a worker sleeps on its `jobs`; what it says of a look is written
- * before it tells, and read before the next look is asked for. A forked child has no worker, and
- * its clients' records are filled anew.
+ * before it tells, and read before the next look is asked for. A job is done inside the door: who
+ * drains is not asleep. A forked child has no worker, and its clients' records are filled anew.
  */
 #include "client/worker.h"
 
 #include <stddef.h>
 
+#include "gate/door.h"
 #include "gate/drain.h"
 #include "gate/marks.h"
 #include "process/futex.h"
@@ -54,9 +55,11 @@ static void *run(void *argument)
 	for (;;) {
 		if (!atomic_load(&worker->jobs))
 			nvs_futex_sleep(&worker->jobs, 0, UINT64_MAX);
+		if (!nvs_door_wait())
+			return NULL;
 		do_jobs(worker);
+		nvs_door_leave();
 	}
-	return NULL;
 }
 
 static bool start_thread(struct nvs_worker *worker)
@@ -69,10 +72,12 @@ static bool start_thread(struct nvs_worker *worker)
 void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job)
 {
 	atomic_fetch_or(&worker->jobs, job);
-	if (start_thread(worker))
+	if (start_thread(worker)) {
 		nvs_futex_wake(&worker->jobs, 1);
-	else
+	} else if (nvs_door_try()) {
 		do_jobs(worker);
+		nvs_door_leave();
+	}
 }
 
 void nvs_worker_spare(struct nvs_worker *worker, enum nvs_job job)

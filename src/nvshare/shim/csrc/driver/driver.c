@@ -20,17 +20,20 @@
 #include "driver/symbols.h"
 #include "process/ends.h"
 #include "process/notices.h"
+#include "process/sleepless.h"
 
 struct nvs_real nvs_real;
 
 static const struct nvs_hook hooks[] = {
-#define GATE(symbol, parameters, arguments, stream) { #symbol, (void *)nvs_hook_##symbol },
-#define HOOK(symbol, parameters) { #symbol, (void *)nvs_hook_##symbol },
+#define EACH(symbol, parameters) { #symbol, (void *)nvs_hook_##symbol, false },
+#define PASS(symbol, parameters, arguments, why) { #symbol, (void *)nvs_hook_##symbol, true },
+#define FREE(symbol, parameters, arguments) PASS(symbol, parameters, arguments, NULL)
 #include "hooks.def"
 };
 
 #define HOOK_COUNT (sizeof(hooks) / sizeof(hooks[0]))
-#define BUCKETS 1024
+#define BUCKET_BITS 11
+#define BUCKETS (1 << BUCKET_BITS)
 
 _Static_assert(HOOK_COUNT * 2 < BUCKETS, "the table of addresses must stay half empty");
 
@@ -42,7 +45,8 @@ static _Atomic bool redirected;
 
 static unsigned int bucket_of(const void *address)
 {
-	return (unsigned int)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15ULL >> 54);
+	return (unsigned int)(((uintptr_t)address >> 4) * 0x9e3779b97f4a7c15ULL >>
+			      (64 - BUCKET_BITS));
 }
 
 static void index_addresses(void)
@@ -83,11 +87,8 @@ void nvs_driver_load(void)
 		return;
 	/* Slots hold addresses and must not dangle. */
 	nvs_keep_in_memory(driver.soname);
-#define CALL(symbol, parameters)                       \
-	address = nvs_object_symbol(&driver, #symbol); \
-	__atomic_store_n(&nvs_real.symbol, (__typeof__(nvs_real.symbol))address, __ATOMIC_RELAXED);
 /* Another thread may have come further, and have redirected the driver: then all is there. */
-#define HOOK(symbol, parameters)                                                         \
+#define EACH(symbol, parameters)                                                         \
 	address = nvs_object_symbol(&driver, #symbol);                                   \
 	if (address != (void *)nvs_hook_##symbol) {                                      \
 		__atomic_store_n(&nvs_real.symbol, (__typeof__(nvs_real.symbol))address, \
@@ -95,7 +96,6 @@ void nvs_driver_load(void)
 		__atomic_store_n(&addresses[i], address, __ATOMIC_RELAXED);              \
 	}                                                                                \
 	i++;
-#define GATE(symbol, parameters, arguments, stream) HOOK(symbol, parameters)
 #include "hooks.def"
 	index_addresses();
 	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
@@ -123,8 +123,10 @@ bool nvs_driver_redirect(void)
 	if (!__atomic_load_n(&loaded, __ATOMIC_ACQUIRE) || atomic_exchange(&redirected, true))
 		return atomic_load(&redirected);
 	memory = nvs_redirect_begin();
-	if (memory < 0 || !nvs_object_find("libcuda.so", &driver) || !redirect(memory, &driver))
+	if (memory < 0 || !nvs_object_find("libcuda.so", &driver) || !redirect(memory, &driver)) {
+		nvs_sleepless("not all of its calls of the driver are seen");
 		nvs_notice(NVS_NOTICE_NOT_REDIRECTED);
+	}
 	return true;
 }
 
@@ -136,11 +138,11 @@ const struct nvs_hook *nvs_hook_named(const char *name)
 	return NULL;
 }
 
-const char *nvs_hook_name(const void *replacement)
+const struct nvs_hook *nvs_hook_of(const void *replacement)
 {
 	for (size_t i = 0; i < HOOK_COUNT; i++)
 		if (hooks[i].replacement == replacement)
-			return hooks[i].name;
+			return &hooks[i];
 	return NULL;
 }
 

@@ -11,25 +11,32 @@
 
 /* The driver's own functions; read them through NVS_REAL. */
 struct nvs_real {
-#define GATE(symbol, parameters, arguments, stream) CUresult(*symbol) parameters;
-#define HOOK(symbol, parameters) CUresult(*symbol) parameters;
-#define CALL(symbol, parameters) CUresult(*symbol) parameters;
+#define EACH(symbol, parameters) CUresult(*symbol) parameters;
 #include "hooks.def"
 };
 extern struct nvs_real nvs_real;
 
-#define GATE(symbol, parameters, arguments, stream) CUresult nvs_hook_##symbol parameters;
-#define HOOK(symbol, parameters) CUresult nvs_hook_##symbol parameters;
+#define EACH(symbol, parameters) CUresult nvs_hook_##symbol parameters;
+#include "hooks.def"
+#define LOOK(symbol, parameters, arguments) CUresult nvs_body_##symbol parameters;
+#define HOOK(symbol, parameters) CUresult nvs_body_##symbol parameters;
 #include "hooks.def"
 
 /*
- * An exported function: callers outside find it as `symbol`, we as nvs_hook_symbol, whoever else
+ * Of an exported function: callers outside find it as `symbol`, we as nvs_hook_symbol, whoever else
  * defines that name.
  */
-#define NVS_HOOK(symbol, ...)                                                       \
-	extern CUresult symbol(__VA_ARGS__)                                         \
-		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
+#define NVS_EXPORTED(symbol, parameters)  \
+	extern CUresult symbol parameters \
+		__attribute__((alias("nvs_hook_" #symbol), visibility("default")));
+
+/* One that is not the door's. */
+#define NVS_EXPORT(symbol, ...)             \
+	NVS_EXPORTED(symbol, (__VA_ARGS__)) \
 	CUresult nvs_hook_##symbol(__VA_ARGS__)
+
+/* What an exported function does once it is through the door (hooks/door.c). */
+#define NVS_HOOK(symbol, ...) CUresult nvs_body_##symbol(__VA_ARGS__)
 
 /* The driver's function of that name; NULL: no driver is loaded, or it has none. */
 #define NVS_REAL(symbol)                                                                 \
@@ -53,6 +60,7 @@ extern struct nvs_real nvs_real;
 struct nvs_hook {
 	const char *name;
 	void *replacement;
+	bool passes; /* it does nothing but pass the door, if that */
 };
 
 /*
@@ -71,8 +79,8 @@ bool nvs_driver_redirect(void);
 void nvs_keep_in_memory(const char *soname);
 /* The hook of that name; NULL: not hooked. */
 const struct nvs_hook *nvs_hook_named(const char *name);
-/* The name of the hook at `replacement`; NULL: there is none. */
-const char *nvs_hook_name(const void *replacement);
+/* The hook at `replacement`; NULL: there is none. */
+const struct nvs_hook *nvs_hook_of(const void *replacement);
 /* The driver's function behind a hook; NULL: no driver is loaded, or it has none. */
 void *nvs_hook_real(const struct nvs_hook *hook);
 /* What replaces the driver's function at `real`; NULL: nothing does. */

@@ -15,6 +15,7 @@
 #include "driver/symbols.h"
 #include "process/ends.h"
 #include "process/report.h"
+#include "process/sleepless.h"
 
 #define DRIVER "libcuda.so"
 
@@ -32,24 +33,34 @@ void nvs_uses_named(const struct nvs_hook *hook, const void *answer)
 
 	/* Another interposer's function leads to the hook in the end. */
 	if (real)
-		nvs_report_name(hook->name, NVS_ROUTE_DLSYM, answer != real);
+		nvs_report_name(hook->name, NVS_ROUTE_DLSYM, answer != real && !hook->passes);
 }
 
 void nvs_uses_unhooked(const char *name)
 {
 	struct nvs_object driver;
 
-	if (has_form(name) && nvs_report_wanted() && nvs_object_find(DRIVER, &driver) &&
-	    nvs_object_symbol(&driver, name))
+	if (!has_form(name) || !nvs_object_find(DRIVER, &driver) ||
+	    !nvs_object_symbol(&driver, name))
+		return;
+	nvs_sleepless_unknown(name);
+	if (nvs_report_wanted())
 		nvs_report_name(name, NVS_ROUTE_DLSYM, false);
 }
 
-void nvs_uses_asked(const char *name, const void *answer)
+void nvs_uses_asked(const char *name, const void *answer, bool replaced)
 {
-	const char *hook = nvs_report_wanted() ? nvs_hook_name(answer) : NULL;
+	/* Where the driver's symbols are redirected it may answer hooks itself. */
+	const struct nvs_hook *hook = !replaced || nvs_report_wanted() ? nvs_hook_of(answer) : NULL;
 
-	if (nvs_report_wanted() && name && *name)
-		nvs_report_name(hook ? hook : name, NVS_ROUTE_PROC_ADDRESS, hook != NULL);
+	if (!name || !*name)
+		return;
+	if (!replaced && !hook)
+		nvs_sleepless_unknown(name);
+	if (hook && hook->passes)
+		hook = NULL;
+	if (nvs_report_wanted())
+		nvs_report_name(hook ? hook->name : name, NVS_ROUTE_PROC_ADDRESS, hook != NULL);
 }
 
 void nvs_uses_table(const CUuuid *id, const void *caller)
@@ -71,21 +82,34 @@ void nvs_uses_table(const CUuuid *id, const void *caller)
 	nvs_report_name(name, NVS_ROUTE_TABLE, false);
 }
 
+/* A function of the driver that the object takes from elsewhere by a relocation; NULL: none. */
+static const char *find_needed(const struct nvs_object *driver, const struct nvs_object *object,
+			       const nvs_elf_relocation *relocation)
+{
+	const nvs_elf_symbol *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
+	const char *name = object->strings + symbol->st_name;
+
+	return ELF64_R_SYM(relocation->r_info) && symbol->st_shndx == SHN_UNDEF && has_form(name) &&
+			       nvs_object_symbol(driver, name)
+		       ? name
+		       : NULL;
+}
+
 static void note(const struct nvs_object *driver, const struct nvs_object *object,
 		 const nvs_elf_relocation *relocations, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		const nvs_elf_symbol *symbol = &object->symbols[ELF64_R_SYM(relocations[i].r_info)];
 		void *const *place = (void *const *)(object->base + relocations[i].r_offset);
-		const char *name = object->strings + symbol->st_name;
+		const char *name = find_needed(driver, object, &relocations[i]);
+		const struct nvs_hook *hook;
 
-		if (!ELF64_R_SYM(relocations[i].r_info) || symbol->st_shndx != SHN_UNDEF ||
-		    !has_form(name) || !nvs_object_symbol(driver, name))
+		if (!name)
 			continue;
 		/* A call that was not made yet leads back into its object: it is bound to the hook.
 		 */
+		hook = nvs_hook_named(name);
 		nvs_report_name(name, NVS_ROUTE_LINKED,
-				nvs_hook_named(name) && !nvs_hook_at(*place));
+				hook && !hook->passes && !nvs_hook_at(*place));
 	}
 }
 
@@ -99,6 +123,38 @@ static void look_at(const struct nvs_object *object, void *data)
 	if (object->relocations)
 		note(driver, object, object->relocations + object->relative_count,
 		     object->relocations_count - object->relative_count);
+}
+
+static void find_unknown(const struct nvs_object *driver, const struct nvs_object *object,
+			 const nvs_elf_relocation *relocations, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *name = find_needed(driver, object, &relocations[i]);
+
+		if (name && !nvs_hook_named(name))
+			nvs_sleepless_unknown(name);
+	}
+}
+
+static void look_for_unknown(const struct nvs_object *object, void *data)
+{
+	const struct nvs_object *driver = data;
+
+	if (object->base == driver->base || !nvs_object_needs(object, DRIVER ".1"))
+		return;
+	find_unknown(driver, object, object->calls, object->calls_count);
+	if (object->relocations)
+		find_unknown(driver, object, object->relocations + object->relative_count,
+			     object->relocations_count - object->relative_count);
+}
+
+void nvs_uses_linked(void)
+{
+	struct nvs_object driver;
+	NVS_KEEP_ERRNO;
+
+	if (nvs_object_find(DRIVER, &driver))
+		nvs_objects_visit(look_for_unknown, &driver);
 }
 
 void nvs_uses_look(void)

@@ -15,6 +15,7 @@
 #include "process/ends.h"
 #include "process/notices.h"
 #include "process/report.h"
+#include "process/sleepless.h"
 
 _Atomic int nvs_watching;
 
@@ -38,8 +39,10 @@ static bool look_for_driver(void)
 
 void nvs_watch_for_driver(bool complete)
 {
-	if (!complete)
+	if (!complete) {
+		nvs_sleepless("not all of its calls of the driver are seen");
 		atomic_store(&incomplete, true);
+	}
 	if (!look_for_driver())
 		atomic_store(&for_driver, true);
 	nvs_nccl_redirect();
@@ -70,6 +73,7 @@ void nvs_watch_look(void)
 		nvs_nccl_redirect();
 	if (atomic_load(&for_second_driver) && nvs_driver_is_elsewhere()) {
 		nvs_notice(NVS_NOTICE_SECOND_DRIVER);
+		nvs_sleepless("it has a second driver, whose calls are not seen");
 		atomic_store(&for_second_driver, false);
 	}
 }

@@ -16,6 +16,7 @@
 #include "gate/completion.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/lost.h"
 #include "gate/marks.h"
 #include "gate/pass.h"
@@ -169,26 +170,12 @@ static CUresult refusal(const struct nvs_device *device)
 		       : NVS_CALL(cuCtxGetDevice, &ordinal);
 }
 
-CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
+static CUresult enter_mask(struct nvs_pass *pass, uint64_t mask)
 {
-	struct nvs_mark *mark = nvs_mark_take();
-	/* The program may look at errno later: what is called here must not show in it. */
-	NVS_KEEP_ERRNO;
+	struct nvs_mark *mark = pass->mark;
 	int seen = NVS_GATE_OPEN;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
-	*pass = (struct nvs_pass){ .mark = mark, .stream = stream };
-	if (!mark)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	mask = with_reached(mask);
-	/*
-	 * The driver called an exported function of its own, which is our hook. The outer call
-	 * passed already; if this one waited, its mark would keep the drain from ending.
-	 */
-	if (mark->depth) {
-		mark->depth++;
-		return CUDA_SUCCESS;
-	}
 	for (;;) {
 		struct nvs_device *obstacle;
 
@@ -201,10 +188,11 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 		nvs_mark_order();
 		obstacle = find_obstacle(pass, mask, &seen);
 		if (!obstacle)
-			break;
+			return CUDA_SUCCESS;
 		/*
-		 * Nothing is held while it waits: not the captures' end, not the mark. A handler of
-		 * a signal may submit meanwhile, or end the wait by a jump.
+		 * Nothing is held while it waits: not the captures' end, not the mark; but the
+		 * door, since who waits for a turn is not idle. A handler of a signal may submit
+		 * meanwhile, or end the wait by a jump, after which the process never sleeps.
 		 */
 		if (pass->capturing)
 			nvs_capture_passed();
@@ -215,8 +203,29 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 		if (result == CUDA_SUCCESS)
 			result = wait_or_fail(obstacle, seen);
 		if (result != CUDA_SUCCESS)
-			break;
+			return result;
 	}
+}
+
+CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
+{
+	/* The program may look at errno later: what is called here must not show in it. */
+	NVS_KEEP_ERRNO;
+	CUresult result = nvs_door_enter();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*pass = (struct nvs_pass){ .mark = nvs_mark_mine, .stream = stream };
+	/*
+	 * The driver called an exported function of its own, which is our hook. The outer call
+	 * passed already; if this one waited, its mark would keep the drain from ending.
+	 */
+	if (pass->mark->depth)
+		pass->mark->depth++;
+	else
+		result = enter_mask(pass, with_reached(mask));
+	/* From here on it is the mark of its devices that the door sees. */
+	nvs_door_leave();
 	return result;
 }
 
@@ -232,17 +241,23 @@ CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream)
 		*pass = (struct nvs_pass){ .mark = mark };
 		return CUDA_SUCCESS;
 	}
+	result = nvs_door_enter();
+	if (result != CUDA_SUCCESS)
+		return result;
 	/* Its context may have come into being around the hooks; with one device nobody asks again.
 	 */
-	if (!mark || atomic_load_explicit(&nvs_device_only, memory_order_acquire))
+	mark = nvs_mark_mine;
+	if (!mark->submits || atomic_load_explicit(&nvs_device_only, memory_order_acquire))
 		nvs_context_note_current();
+	mark->submits = true;
 	device = nvs_device_of(stream);
 	if (!device) { /* no context: the driver will say so */
-		*pass = (struct nvs_pass){ 0 };
+		*pass = (struct nvs_pass){ .at_door = true };
 		return CUDA_SUCCESS;
 	}
 	result = nvs_gate_enter_mask(pass, 1ULL << device->ordinal, stream);
 	pass->device = device;
+	nvs_door_leave();
 	return result;
 }
 
@@ -261,6 +276,8 @@ void nvs_gate_leave_slowly(struct nvs_pass *pass)
 	struct nvs_mark *mark = pass->mark;
 	uint64_t mask;
 
+	if (pass->at_door)
+		nvs_door_leave();
 	if (!mark || --mark->depth)
 		return;
 	mask = atomic_load_explicit(&mark->devices, memory_order_relaxed);

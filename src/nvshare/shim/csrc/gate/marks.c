@@ -46,6 +46,7 @@ _Atomic bool nvs_marks_fenced;
  */
 static _Atomic(struct nvs_mark *) marks;
 static pthread_key_t key; /* its destructor sees the ends of threads */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool key_made;
 static void (*on_thread_end)(const struct nvs_mark *mark);
 
@@ -54,14 +55,17 @@ static void give_back(void *data)
 	struct nvs_mark *mark = data;
 
 	/* First: the captures of the next owner must not be taken for this one's. */
-	on_thread_end(mark);
+	if (on_thread_end)
+		on_thread_end(mark);
 	/*
 	 * A thread that was cancelled in a call is in it no more; a drain would wait for it for
 	 * ever.
 	 */
 	mark->depth = 0;
+	mark->submits = false;
 	atomic_store_explicit(&mark->looking, false, memory_order_release);
 	atomic_store_explicit(&mark->devices, 0, memory_order_release);
+	atomic_store_explicit(&mark->inside, 0, memory_order_release);
 	/* A destructor that runs after this one may submit again; then it takes a mark again. */
 	nvs_mark_mine = NULL;
 	/* Released, and acquired in find_free: the next owner goes on with the plain fields. */
@@ -78,11 +82,9 @@ bool nvs_marks_register(void)
 void nvs_marks_prepare(void (*thread_ended)(const struct nvs_mark *mark))
 {
 	on_thread_end = thread_ended;
-	if (!key_made)
-		key_made = !pthread_key_create(&key, give_back);
 	/*
-	 * An old kernel or a sandbox may have no membarrier. No device is known yet, so no thread
-	 * can have gone on without its own fence.
+	 * An old kernel or a sandbox may have no membarrier. No device is known yet, so no gate or
+	 * door can have been closed for a thread that went on without its own fence.
 	 */
 	if (!nvs_marks_register())
 		atomic_store_explicit(&nvs_marks_fenced, true, memory_order_seq_cst);
@@ -121,12 +123,18 @@ static struct nvs_mark *make(void)
 	return mark;
 }
 
+static void make_key(void)
+{
+	key_made = !pthread_key_create(&key, give_back);
+}
+
 struct nvs_mark *nvs_mark_take(void)
 {
 	struct nvs_mark *mark = nvs_mark_mine;
 
 	if (mark)
 		return mark;
+	pthread_once(&key_once, make_key);
 	mark = find_free();
 	if (!mark)
 		mark = make();
@@ -171,6 +179,16 @@ bool nvs_marks_set(const struct nvs_device *device)
 	return false;
 }
 
+bool nvs_marks_inside(void)
+{
+	for (struct nvs_mark *mark = atomic_load_explicit(&marks, memory_order_seq_cst); mark;
+	     mark = mark->next)
+		if (atomic_load_explicit(&mark->devices, memory_order_seq_cst) ||
+		    atomic_load_explicit(&mark->inside, memory_order_seq_cst))
+			return true;
+	return false;
+}
+
 uint64_t nvs_marks_submissions(const struct nvs_device *device)
 {
 	uint64_t sum = 0;
@@ -199,6 +217,7 @@ void nvs_marks_forked(void)
 	for (struct nvs_mark *mark = atomic_load_explicit(&marks, memory_order_relaxed); mark;
 	     mark = mark->next) {
 		atomic_store_explicit(&mark->devices, 0, memory_order_relaxed);
+		atomic_store_explicit(&mark->inside, 0, memory_order_relaxed);
 		atomic_store_explicit(&mark->looking, false, memory_order_relaxed);
 		atomic_store_explicit(&mark->taken, mark == nvs_mark_mine, memory_order_relaxed);
 		mark->depth = 0;

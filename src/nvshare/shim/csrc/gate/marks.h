@@ -32,15 +32,17 @@ struct nvs_mark_device {
 };
 
 /*
- * One for each thread that ever submitted; never freed, used again after the thread's end. Others
- * read the atomic fields only.
+ * One for each thread that ever called the driver; never freed, used again after the thread's end.
+ * Others read the atomic fields only.
  */
 struct nvs_mark {
 	_Atomic uint64_t devices; /* a bit for every device that a call in flight may submit to */
 	/* calls in flight: a driver may call its own exported functions */
 	unsigned int depth;
-	_Atomic bool taken;   /* by a living thread */
-	_Atomic bool looking; /* asks about events, in the thread's own capture mode */
+	_Atomic unsigned int inside; /* how deep it is in what the door is for (door.h) */
+	_Atomic bool taken;	     /* by a living thread */
+	_Atomic bool looking;	     /* asks about events, in the thread's own capture mode */
+	bool submits;		     /* has come to a gate: its context then was noted */
 	struct nvs_mark_device by_device[NVS_MAX_DEVICES];
 	struct nvs_mark *next;
 	struct {
@@ -88,6 +90,8 @@ void nvs_marks_order(void);
 /* Calls are in flight on the device. Those that look at its gate now and will not pass count too.
  */
 bool nvs_marks_set(const struct nvs_device *device);
+/* The same for all devices and the door. */
+bool nvs_marks_inside(void);
 /* Returns when no thread asks about events that began to before this call. */
 void nvs_marks_wait_looks(void);
 /* Submissions to the device so far, on all threads; only its changes mean something. */

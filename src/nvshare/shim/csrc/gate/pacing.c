@@ -27,6 +27,7 @@
 #include "gate/capture.h"
 #include "gate/contexts.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/marks.h"
 #include "process/clock.h"
 #include "process/ends.h"
@@ -308,7 +309,8 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 
 	if (nvs_captures_going_on())
 		return;
-	if (!count(own, stream)) {
+	/* Behind a closed door nothing is queued. */
+	if (!count(own, stream) || !nvs_door_try()) {
 		set_next_look(own);
 		return;
 	}
@@ -325,6 +327,7 @@ void nvs_pacing_look(struct nvs_mark *mark, struct nvs_device *device, void *str
 	}
 	end_asking(mark);
 	set_next_look(own);
+	nvs_door_leave();
 	nvs_cancel_on();
 }
 

@@ -28,6 +28,7 @@ struct nvs_pass {
 	struct nvs_device *device; /* NULL: none or several, or a call inside another one */
 	void *stream;
 	bool capturing; /* passed a closed gate because the stream is being captured */
+	bool at_door;	/* without a device it is the door that has to know of the call */
 };
 
 CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream);
@@ -57,7 +58,7 @@ static inline CUresult nvs_gate_enter(struct nvs_pass *pass, void *stream)
 							  memory_order_acquire) == NVS_GATE_OPEN,
 				     1)) {
 			mark->depth = 1;
-			*pass = (struct nvs_pass){ mark, device, stream, false };
+			*pass = (struct nvs_pass){ mark, device, stream, false, false };
 			return CUDA_SUCCESS;
 		}
 		atomic_store_explicit(&mark->devices, 0, memory_order_release);
@@ -91,24 +92,27 @@ static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
  * `then` what is done about the answer, `nvs_result`. It begins a line of the cache: in the middle
  * of one a call took half a nanosecond more. For files that include driver.h.
  */
-#define NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, enter, then)           \
-	extern CUresult symbol parameters                                           \
-		__attribute__((alias("nvs_hook_" #symbol), visibility("default"))); \
-	__attribute__((aligned(64))) CUresult nvs_hook_##symbol parameters          \
-	{                                                                           \
-		__typeof__(nvs_real.symbol) nvs_function = NVS_REAL(symbol);        \
-		struct nvs_pass nvs_pass;                                           \
-		CUresult nvs_result;                                                \
-                                                                                    \
-		if (!nvs_function)                                                  \
-			return CUDA_ERROR_NOT_FOUND;                                \
-		nvs_result = enter;                                                 \
-		if (nvs_result != CUDA_SUCCESS)                                     \
-			return nvs_result;                                          \
-		nvs_result = nvs_function arguments;                                \
-		then;                                                               \
-		nvs_gate_leave(&nvs_pass, nvs_result);                              \
-		return nvs_result;                                                  \
+#define NVS_PASSING_HOOK_THEN(symbol, parameters, arguments, enter, then)                    \
+	NVS_EXPORTED(symbol, parameters)                                                     \
+	__attribute__((aligned(64))) CUresult nvs_hook_##symbol parameters NVS_PASSING_BODY( \
+		symbol, arguments, enter, then)
+
+/* The same without a name: `parameters` are those of the function that it is the body of. */
+#define NVS_PASSING_BODY(symbol, arguments, enter, then)                     \
+	{                                                                    \
+		__typeof__(nvs_real.symbol) nvs_function = NVS_REAL(symbol); \
+		struct nvs_pass nvs_pass;                                    \
+		CUresult nvs_result;                                         \
+                                                                             \
+		if (!nvs_function)                                           \
+			return CUDA_ERROR_NOT_FOUND;                         \
+		nvs_result = enter;                                          \
+		if (nvs_result != CUDA_SUCCESS)                              \
+			return nvs_result;                                   \
+		nvs_result = nvs_function arguments;                         \
+		then;                                                        \
+		nvs_gate_leave(&nvs_pass, nvs_result);                       \
+		return nvs_result;                                           \
 	}
 
 #define NVS_PASSING_HOOK(symbol, parameters, arguments, enter) \

@@ -19,6 +19,7 @@
 #include "driver/driver.h"
 #include "driver/nccl.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "process/clock.h"
 #include "process/digest.h"
 #include "ties/tied.h"
@@ -40,8 +41,20 @@ struct member {
 static int current_ordinal(void)
 {
 	CUdevice_v1 ordinal;
+	bool current = NVS_BEHIND_DOOR(NVS_CALL(cuCtxGetDevice, &ordinal)) == CUDA_SUCCESS;
 
-	return NVS_CALL(cuCtxGetDevice, &ordinal) == CUDA_SUCCESS ? ordinal : -1;
+	return current ? ordinal : -1;
+}
+
+static struct nvs_device *use(int ordinal)
+{
+	struct nvs_device *device;
+
+	if (nvs_door_enter() != CUDA_SUCCESS)
+		return NULL;
+	device = nvs_device_use(ordinal);
+	nvs_door_leave();
+	return device;
 }
 
 static void tell(struct member *member)
@@ -58,7 +71,7 @@ static void wait(const struct member *member)
 
 static struct member join(int ordinal, uint32_t size, const void *data, size_t bytes)
 {
-	struct member member = { .device = nvs_device_use(ordinal), .size = size };
+	struct member member = { .device = use(ordinal), .size = size };
 
 	nvs_digest(member.key, data, bytes);
 	tell(&member);
@@ -84,7 +97,7 @@ static void join_late(struct member *member, const void *real, void *comm)
 
 	if (member->device || !device_of || device_of(comm, &ordinal) != NVS_NCCL_SUCCESS)
 		return;
-	member->device = nvs_device_use(ordinal);
+	member->device = use(ordinal);
 	tell(member);
 	wait(member);
 }
@@ -190,7 +203,7 @@ int nvs_nccl_ncclCommInitAll(nvs_nccl_ncclCommInitAll_call *real, void **comms, 
 
 	ONCE(real, (comms, count, devices));
 	for (int i = 0; i < known; i++) {
-		members[i].device = nvs_device_use(devices ? devices[i] : i);
+		members[i].device = use(devices ? devices[i] : i);
 		members[i].size = (uint32_t)count;
 		if (i)
 			memcpy(members[i].key, members[0].key, sizeof(members[i].key));

@@ -9,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
 #include "hooks/across.h"
@@ -114,9 +115,10 @@ static CUresult enter_all(struct nvs_pass *pass, uint64_t mask, CUstream stream)
 	return nvs_gate_enter_mask(pass, mask, stream);
 }
 
-#define ENTER(stream, operands)                                                          \
-	__builtin_expect(may_touch_others(), 0) ? enter_all(&nvs_pass, operands, stream) \
-						: nvs_gate_enter(&nvs_pass, stream)
+#define ENTER(stream, operands)                                           \
+	__builtin_expect(may_touch_others(), 0)                           \
+		? NVS_BEHIND_DOOR(enter_all(&nvs_pass, operands, stream)) \
+		: nvs_gate_enter(&nvs_pass, stream)
 
 #define COPY(symbol, parameters, arguments, stream, operands) \
 	NVS_PASSING_HOOK(symbol, parameters, arguments, ENTER(stream, operands))
@@ -162,7 +164,7 @@ static CUresult enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext other
 /* `one` and `other` are the contexts of the copy. */
 #define PAIR(symbol, one, other, stream, arguments, ...)   \
 	NVS_PASSING_HOOK(symbol, (__VA_ARGS__), arguments, \
-			 enter_pair(&nvs_pass, one, other, stream))
+			 NVS_BEHIND_DOOR(enter_pair(&nvs_pass, one, other, stream)))
 
 PAIR(cuMemcpyPeer, dstContext, srcContext, NULL,
      (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,

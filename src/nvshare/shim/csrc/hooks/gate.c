@@ -6,5 +6,4 @@
 #define GATE(symbol, parameters, arguments, stream) \
 	NVS_PASSING_HOOK(symbol, parameters, arguments, nvs_gate_enter(&nvs_pass, stream))
 #define COPY(symbol, parameters, arguments, stream, operands) /* in copy.c */
-#define LOOK(symbol, parameters, arguments)		      /* in look.c */
 #include "hooks.def"

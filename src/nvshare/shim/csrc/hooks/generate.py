@@ -1,10 +1,13 @@
-"""Writes ``gated.inc``, the GATE, COPY and LOOK lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
+"""Writes ``gated.inc`` and ``passed.inc``, most lines of ``hooks.def``, from ``cuda/entrypoints.tsv``.
 
 A symbol that puts work into a stream gets a line here, unless ``hooks.def`` has a HOOK line for it: then its body is
 written by hand. The stream is the parameter of type CUstream, or what one of type CUstream * points to, or that of a
 launch configuration, or else the default stream. What copies, fills or moves memory gets COPY, with its operands that
 may be another device's; BYTES and BYTES_ASYNC, if that is between two addresses. What puts no work anywhere but looks
-at device memory (class ``LOOK``) gets LOOK.
+at device memory (class ``LOOK``) gets LOOK. Both are in ``gated.inc``.
+
+Every other symbol has a line in ``passed.inc``, by which it passes the door: PASS, or BODY if a body is written for it,
+with what then keeps the process awake for ever. What the driver answers at any time has FREE, or passes by itself.
 
 Run ``make generate`` after changing either of the two; a test compares the committed file with ``generate()``.
 """
@@ -19,6 +22,19 @@ from nvshare.cuda.entrypoints import EntryPoint, Parameter
 
 HERE = Path(__file__).parent
 HOOKS = HERE.parent / "hooks.def"
+# Of a number, what it means: answered from tables, whatever became of the devices.
+FREE = frozenset(("cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"))
+# What a checkpoint of the process, or its restore, may fail for once one of these has succeeded.
+SLEEPLESS = {
+    r"cuIpc(Get|Open)\w+": "it shares memory or events with other processes (CUDA IPC)",
+    r"cuMem(Pool)?(ExportTo|ImportFrom)ShareableHandle|cuMemGetHandleForAddressRange|cuLogicalEndpoint(Create|Import)": (
+        "it shares memory with other processes"
+    ),
+    r"cuMulticastCreate": "it has multicast objects",
+    r"cuMemAllocManaged": "it has managed memory",
+    r"cuImportExternal\w+|cuGraphics\w+Register\w+|cuGLRegisterBufferObject|cu(GL|VDPAU)CtxCreate\w*"
+    r"|cuEGLStream\w+Connect\w*|cuStreamBeginCaptureToCig\w*": "it shares memory with a graphics library",
+}
 HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made by generate.py from entrypoints.tsv and hooks.def. Not edited. */
@@ -100,13 +116,30 @@ def gate_line(entry: EntryPoint) -> str:
     return f"{word}({gate}, {used}, {', '.join(sides)})"
 
 
+def passed_line(entry: EntryPoint, by_hand: bool) -> str:
+    """The line of ``passed.inc``."""
+    head = f"{entry.symbol}, {entry.signature}, ({', '.join(parameter.name for parameter in entry.parameters)})"
+    if entry.symbol in FREE:
+        return f"FREE({head})"
+    why = (f'"{text}"' for pattern, text in SLEEPLESS.items() if re.fullmatch(pattern, entry.symbol))
+    return f"{'BODY' if by_hand or entry.kind == 'LOOK' else 'PASS'}({head}, {next(why, 'NULL')})"
+
+
 def generate() -> dict[Path, str]:
-    """The generated file and what it must contain."""
+    """The generated files and what they must contain."""
     by_hand = set(re.findall(r"^HOOK\((\w+),", HOOKS.read_text(), re.MULTILINE))
     every = entrypoints.parse(entrypoints.LIST.read_text())
     gated = (entry for entry in every if is_gated(entry) or entry.kind == "LOOK")
     lines = [gate_line(entry) for entry in gated if entry.symbol not in by_hand]
-    return {HERE / "gated.inc": HEAD + "\n".join(lines) + "\n"}
+    passed = (
+        passed_line(entry, entry.symbol in by_hand)
+        for entry in every
+        if not is_gated(entry) and entry.kind != "RESOLVE"
+    )
+    return {
+        HERE / "gated.inc": HEAD + "\n".join(lines) + "\n",
+        HERE / "passed.inc": HEAD + "\n".join(passed) + "\n",
+    }
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "driver/driver.h"
+#include "driver/uses.h"
 #include "gate/marks.h"
 #include "process/ends.h"
 #include "process/files.h"
@@ -28,5 +29,6 @@ NVS_HOOK(cuInit, unsigned int Flags)
 		nvs_marks_register();
 		nvs_files_make_room();
 	}
+	nvs_uses_linked();
 	return NVS_CALL(cuInit, Flags);
 }

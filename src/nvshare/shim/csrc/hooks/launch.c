@@ -5,6 +5,7 @@
  */
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/pass.h"
 #include "gate/streams.h"
 #include "memory/memory.h"
@@ -27,11 +28,11 @@ NVS_PASSING_HOOK(cuLaunchCooperativeKernelMultiDevice,
 		 (CUDA_LAUNCH_PARAMS_v1 * launchParamsList, unsigned int numDevices,
 		  unsigned int flags),
 		 (launchParamsList, numDevices, flags),
-		 enter_all(&nvs_pass, launchParamsList, numDevices))
+		 NVS_BEHIND_DOOR(enter_all(&nvs_pass, launchParamsList, numDevices)))
 
 /* A graph with memory nodes allocates when it is launched: the account must look again. */
 #define GRAPH_LAUNCH(symbol, stream)                                                           \
-	NVS_HOOK(symbol, CUgraphExec hGraphExec, CUstream hStream)                             \
+	NVS_EXPORT(symbol, CUgraphExec hGraphExec, CUstream hStream)                           \
 	{                                                                                      \
 		struct nvs_pass pass;                                                          \
 		CUresult result;                                                               \
@@ -44,8 +45,10 @@ NVS_PASSING_HOOK(cuLaunchCooperativeKernelMultiDevice,
 		result = NVS_REAL(symbol)(hGraphExec, hStream);                                \
 		nvs_gate_leave(&pass, result);                                                 \
 		if (atomic_load_explicit(&nvs_memory_graphs_allocate, memory_order_relaxed) && \
-		    pass.device)                                                               \
+		    pass.device && nvs_door_try()) {                                           \
 			nvs_memory_graphs_ran(pass.device);                                    \
+			nvs_door_leave();                                                      \
+		}                                                                              \
 		return result;                                                                 \
 	}
 

@@ -27,6 +27,7 @@ CUresult nvs_look_enter(struct nvs_pass *pass, const struct nvs_device *device)
 	return CUDA_SUCCESS;
 }
 
-#define LOOK(symbol, parameters, arguments) \
-	NVS_PASSING_HOOK(symbol, parameters, arguments, nvs_look_enter(&nvs_pass, NULL))
+#define LOOK(symbol, parameters, arguments)                                       \
+	CUresult nvs_body_##symbol parameters NVS_PASSING_BODY(symbol, arguments, \
+							       nvs_look_enter(&nvs_pass, NULL), )
 #include "hooks.def"

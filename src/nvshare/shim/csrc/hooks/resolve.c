@@ -2,7 +2,8 @@
 /*
  * cuGetProcAddress, in both of its forms: the driver decides which function a name, a version and
  * flags mean, and whether it has it; its answer is replaced by address. And cuGetExportTable, which
- * is only seen: the tables that it gives hold functions without names. No state.
+ * is only seen: the tables that it gives hold functions without names. These pass no door: the
+ * driver answers them at any time. No state.
  */
 #include "driver/driver.h"
 #include "driver/uses.h"
@@ -16,24 +17,24 @@ static CUresult replace(CUresult result, const char *name, void **function)
 		*function = replacement;
 	nvs_uses_look();
 	if (result == CUDA_SUCCESS && function && *function)
-		nvs_uses_asked(name, *function);
+		nvs_uses_asked(name, *function, replacement != NULL);
 	return result;
 }
 
-NVS_HOOK(cuGetProcAddress, const char *symbol, void **pfn, int driverVersion, cuuint64_t flags)
+NVS_EXPORT(cuGetProcAddress, const char *symbol, void **pfn, int driverVersion, cuuint64_t flags)
 {
 	return replace(NVS_CALL(cuGetProcAddress, symbol, pfn, driverVersion, flags), symbol, pfn);
 }
 
-NVS_HOOK(cuGetProcAddress_v2, const char *symbol, void **pfn, int driverVersion, cuuint64_t flags,
-	 CUdriverProcAddressQueryResult *symbolFound)
+NVS_EXPORT(cuGetProcAddress_v2, const char *symbol, void **pfn, int driverVersion, cuuint64_t flags,
+	   CUdriverProcAddressQueryResult *symbolFound)
 {
 	return replace(
 		NVS_CALL(cuGetProcAddress_v2, symbol, pfn, driverVersion, flags, symbolFound),
 		symbol, pfn);
 }
 
-NVS_HOOK(cuGetExportTable, const void **ppExportTable, const CUuuid *pExportTableId)
+NVS_EXPORT(cuGetExportTable, const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	CUresult result = NVS_CALL(cuGetExportTable, ppExportTable, pExportTableId);
 

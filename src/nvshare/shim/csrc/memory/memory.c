@@ -26,6 +26,7 @@
 #include "memory/swap/virtual.h"
 #include "process/config.h"
 #include "process/log.h"
+#include "process/sleepless.h"
 #include "process/report.h"
 
 #define PITCH_BYTES 512u
@@ -55,6 +56,7 @@ static const struct nvs_memory_backend native = {
 static CUresult managed_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
 {
 	(void)device;
+	nvs_sleepless("it has managed memory");
 	return NVS_CALL(cuMemAllocManaged, pointer, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 

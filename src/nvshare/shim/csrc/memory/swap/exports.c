@@ -17,6 +17,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "memory/swap/allocations.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/shared.h"
@@ -232,8 +233,10 @@ static void make(struct answer *answer)
 
 	answer->state = MAKING;
 	nvs_mutex_unlock(&lock);
-	if (found)
+	if (found && nvs_door_wait()) {
 		descriptor = make_descriptor(&export, answer->part.index, &part);
+		nvs_door_leave();
+	}
 	nvs_mutex_lock(&lock);
 	nvs_files_lock();
 	answer->descriptor = nvs_file_of(descriptor);

@@ -4,10 +4,10 @@
  * `spared_bytes` read. It takes no lock but those of the calls that it makes.
  *
  * One direction at a time. The driver's own functions are called, not the hooks: nothing here waits
- * at the gate. Nothing of the program's runs meanwhile (chunks move only while the gate is closed
- * and drained), and the drain never sees a copy. What fails leaves a chunk as it was: until the
- * contents are on the device the host copy is the truth, until they are in the host copy the device
- * is.
+ * at the gate. Behind a closed door nothing is begun, and who opens it has the mover look. Nothing
+ * of the program's runs meanwhile (chunks move only while the gate is closed and drained), and the
+ * drain never sees a copy. What fails leaves a chunk as it was: until the contents are on the
+ * device the host copy is the truth, until they are in the host copy the device is.
  */
 #define _GNU_SOURCE
 #include "memory/swap/mover.h"
@@ -20,6 +20,7 @@
 
 #include "driver/driver.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/lost.h"
 #include "gate/marks.h"
 #include "memory/room.h"
@@ -231,6 +232,8 @@ static enum nvs_room_move next_move(const struct mover *mover)
 
 static bool idle(const struct mover *mover)
 {
+	if (atomic_load(&nvs_door_state) != NVS_DOOR_OPEN)
+		return true;
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return next_move(mover) != NVS_ROOM_BRING_OUT;
 	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device);
@@ -256,24 +259,45 @@ static bool work(struct mover *mover)
 	return worked;
 }
 
-static void *run(void *argument)
+static bool work_inside(struct mover *mover)
+{
+	bool worked;
+
+	if (!nvs_door_try())
+		return false;
+	worked = work(mover);
+	nvs_door_leave();
+	return worked;
+}
+
+/* False: nothing can be done any more. */
+static bool begin(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	struct nvs_mark *mark = nvs_mark_take();
-	struct mover *mover = argument;
-	uint64_t pause = FIRST_PAUSE_NS;
 
 	/* The kernel would add as much again to each of the short waits. */
 	prctl(PR_SET_TIMERSLACK, 1UL);
+	if (!nvs_door_wait())
+		return false;
 	/* Beside a capture the driver lets only threads in this mode do anything. */
 	NVS_CALL(cuThreadExchangeStreamCaptureMode, &mode);
+	nvs_door_leave();
 	/* The driver may call its own exported functions, which are our hooks. */
-	if (mark)
-		mark->depth++;
+	nvs_mark_mine->depth++;
+	return true;
+}
+
+static void *run(void *argument)
+{
+	struct mover *mover = argument;
+	uint64_t pause = FIRST_PAUSE_NS;
+
+	if (!begin())
+		return NULL;
 	for (;;) {
 		uint32_t changes = nvs_room_changes(mover->device);
 
-		if (work(mover)) {
+		if (work_inside(mover)) {
 			pause = FIRST_PAUSE_NS;
 		} else if (idle(mover)) {
 			nvs_room_wait(mover->device, changes, UINT64_MAX);
