@@ -77,6 +77,7 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
         ({"scheduler.resources.requests.memory": "20Gi"}, "requests.memory: 20Gi is more than limits.memory, 16784Mi"),
         ({"devicePlugin.resources.requests.memory": "1G"}, "requests.memory: 1G is more than limits.memory, 200Mi"),
         ({"nodeAgent.resources.limits.memory": "some"}, "at '/nodeAgent/resources/limits/memory'"),
+        ({"scheduler.sleepAfter": 60}, "without scheduler.sleep=true the scheduler may put no program to sleep"),
         ({"scheduler.extraArgs": ["--run-dir=/x"]}, "at '/scheduler/extraArgs/0': 'not' failed"),
         (
             {"podLabels": {"app.kubernetes.io/name": "x"}},
@@ -193,7 +194,7 @@ def test_values_of_the_former_chart_suffice(helm: str, tmp_path: Path) -> None:
     shutil.copytree(CHART, chart)
     former = {key: value for key, value in VALUES.items() if key not in ("global", "networkPolicy")}
     own = ("priorityClassName", "nodeSelector", "affinity", "tolerations")
-    own += ("grace", "floor", "burst", "reserve", "sleepAfter")
+    own += ("grace", "floor", "burst", "reserve", "sleep", "sleepAfter")
     for part in ("scheduler", "devicePlugin", "nodeAgent"):
         former[part] = {key: value for key, value in former[part].items() if key not in own}
     (chart / "values.yaml").write_text(yaml.safe_dump(former))

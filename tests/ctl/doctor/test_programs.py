@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from nvshare.admin import admin_pb2
+from nvshare.ctl.doctor import program_look
 from nvshare.ctl.doctor.findings import Level
 from nvshare.ctl.doctor.machine_facts import Machine, User
-from nvshare.ctl.doctor.program_checks import others, stopped
-from nvshare.ctl.doctor.program_facts import Program, Stopped
+from nvshare.ctl.doctor.program_checks import awake, others, stopped
+from nvshare.ctl.doctor.program_facts import Awake, Program, Stopped
 from nvshare.paths import RunDir
 from tests.ctl.doctor.test_machine import GIB, WELL, gpu, scheduler
 from tests.ctl.program import COMMAND, ctl
@@ -108,6 +110,20 @@ def test_who_is_stopped() -> None:
     assert by_signal.advice == "kill -CONT 5 lets it go on; or end it"
     assert by_debugger.what == "pid 6 (python b.py) is awaited on GPU 1 and is stopped by a debugger (state t)"
     assert {by_signal.level, by_debugger.level} == {Level.PROBLEM}
+
+
+def test_who_cant_sleep() -> None:
+    """One line for each reason, which is the scheduler's; a process on two devices is one."""
+    swaps = admin_pb2.Client(pid=5, awake_reason="it uses CUDA IPC")
+    devices = [
+        admin_pb2.Device(clients=[swaps, admin_pb2.Client(pid=6, awake_reason="its memory does not swap")]),
+        admin_pb2.Device(clients=[swaps, admin_pb2.Client(awake_reason="it uses CUDA IPC"), admin_pb2.Client(pid=7)]),
+    ]
+    seen = program_look.awake(admin_pb2.Status(devices=devices))
+    assert seen == (Awake((5, 0), "it uses CUDA IPC"), Awake((6,), "its memory does not swap"))
+    first, second = awake(replace(WELL, awake=seen))
+    assert first.what == "pid 5, ? can't sleep: it uses CUDA IPC"
+    assert (second.level, second.subject) == (Level.NOTE, "sleep")
 
 
 @pytest.fixture

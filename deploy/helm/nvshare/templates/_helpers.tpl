@@ -216,7 +216,7 @@ readinessProbe:
 - name: NVIDIA_VISIBLE_DEVICES
   value: all
 - name: NVIDIA_DRIVER_CAPABILITIES
-  value: utility
+  value: {{ . }}
 {{- end -}}
 
 {{/* The simulated GPUs. */}}

@@ -26,6 +26,7 @@ def check(machine: Machine) -> tuple[Finding, ...]:
         *_gpus(machine),
         *program_checks.others(machine),
         *program_checks.stopped(machine),
+        *program_checks.awake(machine),
         *_modes(machine),
         *_kernel(machine),
         *_memory(machine),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvshare.ctl.doctor.program_facts import Program, Stopped
+from nvshare.ctl.doctor.program_facts import Awake, Program, Stopped
 from nvshare.nvml_state import NvmlState
 
 
@@ -131,5 +131,6 @@ class Machine:
     programs: tuple[Program, ...] = ()
     """Those that have a context on a GPU, or the driver and nvshare's library in memory."""
     stopped: tuple[Stopped, ...] = ()
+    awake: tuple[Awake, ...] = ()
     others: tuple[str, ...] = ()
     """Schedulers that have GPUs beside the one that answers, each as people call it."""

@@ -21,7 +21,7 @@ from nvshare import paths, shim
 from nvshare.admin import admin_pb2
 from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
 from nvshare.ctl.doctor.proc import in_first_pid_namespace
-from nvshare.ctl.doctor.program_look import left_behind, programs, stopped
+from nvshare.ctl.doctor.program_look import awake, left_behind, programs, stopped
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.starting.other_schedulers import others
 from nvshare.nvml import state_of
@@ -84,6 +84,7 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
         library_path=environment.get("LD_LIBRARY_PATH", ""),
         programs=programs(users if own_pids else (), environment.get(paths.SIMGPU_DIR, "")),
         stopped=stopped(status) if _has_our_pids(scheduler) else (),
+        awake=awake(status),
         others=_others(scheduler) if nvml.state is NvmlState.OK else (),
     )
 

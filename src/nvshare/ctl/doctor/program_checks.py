@@ -76,6 +76,13 @@ def stopped(machine: Machine) -> Iterator[Finding]:
         yield Finding(_PROBLEM, "stopped", what, f"{advice}; or end it")
 
 
+def awake(machine: Machine) -> Iterator[Finding]:
+    """Processes that keep their contexts on the GPU while they are idle, by the reason."""
+    for each in machine.awake:
+        what = f"pid {', '.join(str(pid or '?') for pid in each.pids)} can't sleep: {each.reason}"
+        yield Finding(_NOTE, "sleep", what, "it keeps its context on the GPU, 600 MiB and more, while it is idle")
+
+
 def _finding(what: str, advice: str) -> Finding:
     return Finding(_NOTE, "others", what, advice)
 

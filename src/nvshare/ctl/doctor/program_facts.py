@@ -37,3 +37,12 @@ class Stopped:
     """Clients in the line of that device."""
     traced: bool
     """By a debugger; False: by a signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """Processes that can't leave their GPUs altogether when they are idle."""
+
+    pids: tuple[int, ...]
+    reason: str
+    """As their scheduler says it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from nvshare import paths
 from nvshare.admin import admin_pb2
 from nvshare.ctl.doctor.observation import Seen, with_environment, with_maps
-from nvshare.ctl.doctor.program_facts import Program, Stopped
+from nvshare.ctl.doctor.program_facts import Awake, Program, Stopped
 from nvshare.paths import RunDir
 from nvshare.scheduler_process import SchedulerStartError, accepts
 from nvshare.unix_sockets import listening_pid
@@ -116,6 +116,16 @@ def stopped(status: admin_pb2.Status) -> tuple[Stopped, ...]:
             if state in (_STOPPED, _TRACED):
                 found.append(Stopped(pid, command, role, waiting, state == _TRACED))
     return tuple(found)
+
+
+def awake(status: admin_pb2.Status) -> tuple[Awake, ...]:
+    """Those of whom the scheduler says that they can't sleep; a process on several devices once."""
+    pids: dict[str, dict[int, None]] = {}
+    for device in status.devices:
+        for client in device.clients:
+            if client.awake_reason:
+                pids.setdefault(client.awake_reason, {})[client.pid] = None
+    return tuple(Awake(tuple(listed), reason) for reason, listed in pids.items())
 
 
 def _state(pid: int) -> str:
