@@ -97,7 +97,17 @@ DEVICE = DeviceSnapshot(
 def figures_of(device: DeviceSnapshot) -> dict[str, float]:
     """What the metrics say of a device, and of host memory."""
     snapshot = SchedulerSnapshot(
-        (device,), {}, {}, 2, 100, {}, 0, 0, HostMemory(64 * GIB, 23 * GIB), SleepTimes(3, 1.25, 2, 0.5, 1), NvmlState.OK
+        (device,),
+        {},
+        {},
+        2,
+        100,
+        {},
+        0,
+        0,
+        HostMemory(64 * GIB, 23 * GIB),
+        SleepTimes(3, 1.25, 2, 0.5, 1),
+        NvmlState.OK,
     )
     registry = CollectorRegistry()
     registry.register(SchedulerCollector("1", lambda: snapshot))
