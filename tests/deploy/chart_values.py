@@ -313,17 +313,6 @@ EFFECTS: tuple[Effect, ...] = (
     Effect("scheduler.grace", 5, (f"+{SCHEDULER}.*args.- = --grace=5",)),
     Effect("scheduler.floor", 0, (f"+{SCHEDULER}.*args.- = --floor=0",)),
     Effect("scheduler.burst", 0, (f"+{SCHEDULER}.*args.- = --burst=0",)),
-    Effect(
-        "scheduler.sleep",
-        True,
-        (
-            f"+{SCHEDULER}.*capabilities.add.- = SYS_PTRACE",
-            f"+{SCHEDULER}.*capabilities.add.- = DAC_OVERRIDE",
-            f"-{SCHEDULER}.*NVIDIA_DRIVER_CAPABILITIES* = utility",
-            f"+{SCHEDULER}.*NVIDIA_DRIVER_CAPABILITIES* = utility,compute",
-        ),
-    ),
-    Effect("scheduler.sleepAfter", 60, (f"+{SCHEDULER}.*args.- = --sleep-after=60",), beside={"scheduler.sleep": True}),
     Effect("scheduler.reserve", "1Gi", (f"+{SCHEDULER}.*args.- = --reserve=1GiB",)),
     Effect("scheduler.extraArgs", ["--floor=0.1"], (f"+{SCHEDULER}.*args.- = --floor=0.1",)),
     _extra_env("scheduler", "scheduler"),

@@ -1,4 +1,4 @@
-"""What values change that each of the parts has, and the values of the network policies."""
+"""What values change that each of the parts has, what lets programs sleep, and the values of the network policies."""
 
 from __future__ import annotations
 
@@ -42,6 +42,17 @@ def _of_the_parts() -> Iterator[Effect]:
 
 PART_EFFECTS: tuple[Effect, ...] = (
     *_of_the_parts(),
+    Effect(
+        "scheduler.sleep",
+        True,
+        (
+            f"+{SCHEDULER}.*capabilities.add.- = SYS_PTRACE",
+            f"+{SCHEDULER}.*capabilities.add.- = DAC_OVERRIDE",
+            f"-{SCHEDULER}.*NVIDIA_DRIVER_CAPABILITIES* = utility",
+            f"+{SCHEDULER}.*NVIDIA_DRIVER_CAPABILITIES* = utility,compute",
+        ),
+    ),
+    Effect("scheduler.sleepAfter", 60, (f"+{SCHEDULER}.*args.- = --sleep-after=60",), beside={"scheduler.sleep": True}),
     Effect("networkPolicy.enabled", True, ("+NetworkPolicy/nvshare-* *",)),
     Effect(
         "networkPolicy.metricsFrom",

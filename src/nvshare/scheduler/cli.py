@@ -240,7 +240,7 @@ def _scheduler(
             parser=_sleep_after,
             show_default=False,
             help="A program that has been idle for so long leaves its GPUs altogether, context and all, until its next "
-            "call of CUDA. Needs root and driver 570. [default: not before others lack memory]",
+            "call of CUDA. Needs driver 570, and root for programs of others. [default: not before others lack memory]",
         ),
     ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,

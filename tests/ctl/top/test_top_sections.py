@@ -66,6 +66,18 @@ def test_how_it_is_shared() -> None:
     assert "for holders of the scheduler before: 4194303" in text(quiet)
 
 
+def test_who_sleeps() -> None:
+    """How many of all, and for how long each of them."""
+    device = crowded(4)
+    assert "asleep" not in text(device)
+    for client, seconds in zip(device.clients[:2], (90.0, 3725.0), strict=True):
+        client.state, client.asleep_seconds = "asleep", seconds
+    shown = text(device)
+    assert "asleep    2 of 4: 100, 101" in shown
+    assert "asleep 1m 30s" in shown
+    assert "asleep 1h 02m" in shown
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_names(width: int) -> None:
     """The name that somebody gave has a column; who they are is left out of a narrow terminal where all are one's."""
