@@ -37,7 +37,7 @@ def figures(client: admin_pb2.Client) -> dict[str, str]:
     pinned = display.size(client.pinned_bytes)
     found = {
         "FOOTPRINT": display.size(client.footprint_bytes) if client.HasField("footprint_bytes") else NOT_KNOWN,
-        "PINNED": pinned if client.pinned_measured else f"~{pinned}",
+        "PINNED": pinned if client.pinned_measured or not client.pinned_bytes else f"~{pinned}",
         "HELD": display.duration(client.held_seconds),
         "WAITED": display.duration(client.waited_seconds),
     }
