@@ -89,9 +89,7 @@ class Process:
         """As ``pods.processes.start_time`` says."""
         self._means = means
         self._says: dict[int, Say] = {}
-        """Its clients."""
-        self._speaker = 0
-        """The client that was told the last frame; 0: none, or it is gone."""
+        """Its clients. The first one is told all, as long as it is there."""
         self._stage = _Stage.AWAKE
         self._owed = _Owed.NOTHING
         self._request = 0
@@ -111,15 +109,13 @@ class Process:
 
     def leave(self, number: int) -> None:
         """The connection of a client ended, and the core knows."""
+        was_told = number == next(iter(self._says))
         del self._says[number]
         if not self._says:
             self._end()
-        elif number == self._speaker:
-            # It may not have heard what it was told.
-            if self._stage is _Stage.CLOSING:
-                self._open("its connection ended")
-            elif self._stage is _Stage.AWAKE:
-                self._say(wire.Awake(lost=self._lost))
+        elif was_told and self._stage in (_Stage.AWAKE, _Stage.CLOSING):
+            # It may not have heard it, or not have been heard.
+            self._move(Goal.SETTLED)
 
     def stop(self) -> None:
         """Does nothing more by itself."""
@@ -147,11 +143,9 @@ class Process:
         self._check(request)
         if self._stage is _Stage.CLOSING and request == self._request:
             self._move(Goal.ASLEEP)
-        elif self._stage is _Stage.AWAKE:
-            if request or self._lost:
-                self._say(wire.Awake(lost=self._lost))  # It answers too late, or has not heard it.
-            else:
-                self._move(Goal.SETTLED)
+        elif self._stage is _Stage.AWAKE or (self._stage is _Stage.CLOSING and not request):
+            # It answers too late, has not heard what it was told, or was asleep before.
+            self._move(Goal.SETTLED)
 
     def has_not_closed(self, request: int, reason: str, final: bool) -> None:
         """NOT_ASLEEP: its door is open; UnaskedError for a request that never was."""
@@ -163,7 +157,7 @@ class Process:
 
     def wants_to_wake(self) -> None:
         """WAKE: a call waits at its door, or did so when that was said."""
-        if self._stage is _Stage.AWAKE or self._goal is Goal.AWAKE or self._wants:
+        if self._stage is _Stage.AWAKE or self._wants:
             return
         self._wants = True
         if self._stage is _Stage.ASLEEP:
@@ -174,10 +168,8 @@ class Process:
             raise UnaskedError(f"nobody asked it to sleep as request {request}")
 
     def _say(self, frame: wire.Sleep | wire.Awake) -> None:
-        if self._speaker not in self._says:
-            self._speaker = next(iter(self._says), 0)
-        if self._speaker:
-            self._says[self._speaker](frame)
+        if self._says:
+            next(iter(self._says.values()))(frame)
 
     def _answer(self, reason: str, final: bool) -> None:
         """Tells the core what it waits for, of a process that is awake."""
@@ -203,8 +195,8 @@ class Process:
         self._cancel()
         self._stage, self._goal = _Stage.MOVING, goal
         if not lives(self.pid, self.started):
-            # Whoever has its pid next is another one.
-            self._handle = self._means.loop.call_soon(self._open, "it has ended")
+            # Whoever has its pid next is another one. That its connections end is heard next.
+            self._go_on()
             return
         try:
             self._sleeper = self._means.start(self.pid, goal, self._on_outcome)
@@ -222,7 +214,7 @@ class Process:
         self._sleeper = None
         if not self._says:
             self._end()
-        elif outcome is None:
+        elif outcome is None or not lives(self.pid, self.started):
             self._go_on()
         elif outcome.end in (End.UNKNOWN, End.UNABLE):
             self._on_failure(outcome)
@@ -239,9 +231,7 @@ class Process:
             self._means.unable = reason
         else:
             reason, final = why(outcome.step, outcome.result)
-        if not lives(self.pid, self.started):
-            self._open("it has ended")
-        elif self._goal is Goal.ASLEEP and outcome.step in ("state", "begin"):
+        if self._goal is Goal.ASLEEP and outcome.step in ("state", "begin"):
             self._open(reason, final)
         else:
             self._means.log.error("it is not known whether a process is asleep", pid=self.pid, reason=reason)
@@ -259,17 +249,17 @@ class Process:
             self._means.feed(FellAsleep(self.pid))
             if self._wants:
                 self._means.feed(WakeWanted(self.pid))
-        elif outcome.end is End.LOST and lives(self.pid, self.started):
+        elif outcome.end is End.LOST:
             times.lost += 1
             log.error("the driver has lost a process: its calls fail from now on", reason=reason)
             self._lost = True
             self._open(reason, final=True)
         else:
-            if self._goal is Goal.AWAKE and outcome.end is End.AWAKE:
+            if self._goal is Goal.AWAKE:
                 times.wakes += 1
                 times.wake_seconds += outcome.seconds
                 log.info("a process woke")
-            self._open(reason or "its sleeper died", final)
+            self._open(reason or "something came between", final)
 
     def _end(self) -> None:
         """Nobody is there who could be told anything, or would want to."""

@@ -79,7 +79,7 @@ class Driver(Protocol):
         """Takes one of the steps ``lock``, ``checkpoint``, ``restore``, ``unlock``."""
 
 
-_WAYS: Final = {
+WAYS: Final = {
     Goal.ASLEEP: {State.RUNNING: "lock", State.LOCKED: "checkpoint"},
     Goal.AWAKE: {State.CHECKPOINTED: "restore", State.LOCKED: "unlock"},
     Goal.SETTLED: {State.LOCKED: "unlock"},
@@ -102,7 +102,7 @@ def reach(driver: Driver, pid: int, goal: Goal) -> tuple[End, str, int]:
             return End.AWAKE, "state", result
         if result != SUCCESS:
             return End.UNKNOWN, "state", result
-        step = _WAYS[goal].get(state)
+        step = WAYS[goal].get(state)
         if step is None:
             break
         result = driver.take(step, pid)

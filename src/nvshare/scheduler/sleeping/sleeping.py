@@ -122,7 +122,7 @@ class Sleeping:
     def _why_not(self, client: RegisteredClient, user: int) -> str:
         if client.backend != _SWAP:
             return "its memory does not swap"
-        if not client.pid:
+        if not client.started:
             return "the scheduler can't see its process"
         if self._user not in (_ROOT, user):
             return "it is another user's, and the scheduler is not root"
