@@ -62,14 +62,16 @@ def types_of(point: EntryPoint) -> tuple[str, ...]:
 
 
 def table() -> list[Row]:
-    """Every line of hooks.def and of the generated files that it includes, but for BODY, which is beside another one."""
+    """Every line of hooks.def and of the generated files that it includes; ``bodies`` has those of BODY."""
     text = TABLE.read_text()
     for name in GENERATED:
         include = f'#include "hooks/{name}"'
         assert include in text
         text = text.replace(include, (TABLE.parent / "hooks" / name).read_text())
     gated = r"(?:, \((.*?)\)(?:, (.*?)(?:, ((?:of|OF)_.*?)(?:, \w+, \w+)?)?)?)?"
-    pattern = re.compile(rf"^(GATE|COPY|BYTES|BYTES_ASYNC|LOOK|HOOK|PASS|FREE)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE)
+    pattern = re.compile(
+        rf"^(GATE|COPY|BYTES|BYTES_ASYNC|LOOK|HOOK|PASS|FREE)\((\w+), \((.*?)\){gated}\)$", re.MULTILINE
+    )
     return [
         Row(
             m[1],

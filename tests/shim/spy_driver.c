@@ -50,15 +50,22 @@ static struct {
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
+static _Atomic bool sleeping;
+static _Atomic int disturbances;
 static void (*at_init)(void);
 
 static CUresult enter(int at)
 {
-	atomic_fetch_add(&counts[at], 1);
+	bool sleeps = atomic_load(&sleeping);
+
+	if (atomic_fetch_add(&counts[at], 1) % 64 == 0)
+		sched_yield();
 	while (atomic_load(&held[at])) {
 		sched_yield();
 		pthread_testcancel();
 	}
+	if (sleeps || atomic_load(&sleeping))
+		atomic_fetch_add(&disturbances, 1);
 	return atomic_load(&failing) == at ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -196,6 +203,18 @@ EXPORT int spy_overtaken(void)
 	return atomic_load(&overtaken);
 }
 
+/* Whether nobody may be in the driver now. */
+EXPORT void spy_sleep(bool sleeps)
+{
+	atomic_store(&sleeping, sleeps);
+}
+
+/* How many calls were in the driver meanwhile. */
+EXPORT int spy_disturbances(void)
+{
+	return atomic_load(&disturbances);
+}
+
 /* What the driver's cuInit calls before anything else; NULL: nothing. */
 EXPORT void spy_at_init(void (*call)(void))
 {
@@ -214,9 +233,10 @@ struct spy_caller {
 };
 
 typedef CUresult (*spy_function)(size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t,
+				 size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t,
 				 size_t, size_t, size_t, size_t);
 
-/* Calls any function with twelve words, of which it takes as many as it has parameters. */
+/* Calls any function with twenty words, of which it takes as many as it has parameters. */
 EXPORT CUresult spy_call(spy_function function, const size_t *words, struct spy_caller *caller)
 {
 	CUresult result;
@@ -224,7 +244,8 @@ EXPORT CUresult spy_call(spy_function function, const size_t *words, struct spy_
 	atomic_fetch_add(&caller->calls, 1);
 	atomic_store(&caller->thread, (int)syscall(SYS_gettid));
 	result = function(words[0], words[1], words[2], words[3], words[4], words[5], words[6],
-			  words[7], words[8], words[9], words[10], words[11]);
+			  words[7], words[8], words[9], words[10], words[11], words[12], words[13],
+			  words[14], words[15], words[16], words[17], words[18], words[19]);
 	atomic_store(&caller->thread, 0);
 	return result;
 }

@@ -185,7 +185,7 @@ void nvs_post_wake(struct nvs_client *client)
 		nvs_log("device %d: this process sleeps, and the scheduler is too old to wake it: "
 			"calls wait for a newer one",
 			client->device->ordinal);
-	else if (state->failures)
+	else if (state->link == NVS_LINK_DOWN && state->failures)
 		nvs_log("device %d: this process sleeps, and there is no scheduler to wake it: "
 			"calls wait for one",
 			client->device->ordinal);

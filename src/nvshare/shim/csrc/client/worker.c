@@ -25,8 +25,6 @@ static void look(struct nvs_worker *worker)
 	worker->completed =
 		nvs_gate_wait_idle(worker->device, worker->submissions, &worker->jobs) &&
 		!atomic_load(&worker->device->gate.waiting);
-	if (!(atomic_load(&worker->jobs) & NVS_JOB_DRAIN))
-		worker->tell(worker, NVS_REPORT_LOOKED);
 }
 
 static void stepping(void *argument)
@@ -36,16 +34,23 @@ static void stepping(void *argument)
 	worker->tell(worker, NVS_REPORT_STEPPING);
 }
 
+/*
+ * Inside the door, which is left before anything is told: who hears that all is done may close it.
+ */
 static void do_jobs(struct nvs_worker *worker)
 {
 	unsigned int jobs = atomic_exchange(&worker->jobs, 0);
+	bool drained = false;
 
 	if (jobs & NVS_JOB_DRAIN)
-		worker->tell(worker, nvs_gate_drain(worker->device, stepping, worker)
-					     ? NVS_REPORT_DRAINED
-					     : NVS_REPORT_PUT_OFF);
+		drained = nvs_gate_drain(worker->device, stepping, worker);
 	else if (jobs & NVS_JOB_LOOK)
 		look(worker);
+	nvs_door_leave();
+	if (jobs & NVS_JOB_DRAIN)
+		worker->tell(worker, drained ? NVS_REPORT_DRAINED : NVS_REPORT_PUT_OFF);
+	else if (jobs & NVS_JOB_LOOK && !(atomic_load(&worker->jobs) & NVS_JOB_DRAIN))
+		worker->tell(worker, NVS_REPORT_LOOKED);
 }
 
 static void *run(void *argument)
@@ -58,7 +63,6 @@ static void *run(void *argument)
 		if (!nvs_door_wait())
 			return NULL;
 		do_jobs(worker);
-		nvs_door_leave();
 	}
 }
 
@@ -76,7 +80,6 @@ void nvs_worker_ask(struct nvs_worker *worker, enum nvs_job job)
 		nvs_futex_wake(&worker->jobs, 1);
 	} else if (nvs_door_try()) {
 		do_jobs(worker);
-		nvs_door_leave();
 	}
 }
 

@@ -27,9 +27,8 @@ FREE = frozenset(("cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"))
 # What a checkpoint of the process, or its restore, may fail for once one of these has succeeded.
 SLEEPLESS = {
     r"cuIpc(Get|Open)\w+": "it shares memory or events with other processes (CUDA IPC)",
-    r"cuMem(Pool)?(ExportTo|ImportFrom)ShareableHandle|cuMemGetHandleForAddressRange|cuLogicalEndpoint(Create|Import)": (
-        "it shares memory with other processes"
-    ),
+    r"cuMem(Pool)?(ExportTo|ImportFrom)ShareableHandle|cuMemGetHandleForAddressRange"
+    r"|cuLogicalEndpoint(Create|Import)": "it shares memory with other processes",
     r"cuMulticastCreate": "it has multicast objects",
     r"cuMemAllocManaged": "it has managed memory",
     r"cuImportExternal\w+|cuGraphics\w+Register\w+|cuGLRegisterBufferObject|cu(GL|VDPAU)CtxCreate\w*"
