@@ -68,6 +68,16 @@ print(result or state.value)
 """
 
 
+def state_of(pid: int, environment: Mapping[str, str]) -> int:
+    """The driver's word for how far a process is, or the number of its refusal."""
+    return int(_ask(_STATE, environment, pid))
+
+
+def _ask(program: str, environment: Mapping[str, str], pid: int, *arguments: str) -> bytes:
+    command = [sys.executable, "-S", "-E", "-c", program, str(pid), *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
+
+
 class SleepyProcess:
     """Such a process; a context manager that kills it."""
 
@@ -102,15 +112,11 @@ class SleepyProcess:
 
     def state(self) -> int:
         """The driver's word for it, or the number of its refusal."""
-        return int(self._asked(_STATE))
+        return state_of(self.pid, self._environment)
 
     def take(self, *steps: str) -> None:
         """The driver is asked for these steps, as by a sleeper."""
-        self._asked(_STEPS, *steps)
-
-    def _asked(self, program: str, *arguments: str) -> bytes:
-        command = [sys.executable, "-S", "-E", "-c", program, str(self.pid), *arguments]
-        return subprocess.run(command, env=self._environment, check=True, capture_output=True).stdout
+        _ask(_STEPS, self._environment, self.pid, *steps)
 
     def stop(self) -> None:
         """As Ctrl-Z would; returns when it stands still."""
