@@ -142,19 +142,6 @@ def test_unable() -> None:
     world.check_settled()
 
 
-def test_no_sleeper_can_be_started() -> None:
-    """It is tried until one can be."""
-    world = awake(FIRST)
-    world.sleep()
-    world.read(FIRST, obeys=True)
-    start, world.means.start = world.means.start, world.fail_to_start
-    world.hear(FIRST)
-    assert not world.sleepers
-    world.means.start = start
-    world.settle()
-    world.check_settled()
-
-
 class Lives(RuleBasedStateMachine):
     """Frames are late or lost, sleepers die, time is over, connections end: in any order."""
 

@@ -129,10 +129,6 @@ class World:
         self.sleepers.append(Sleeper(self, goal, done))
         return self.sleepers[-1]
 
-    def fail_to_start(self, _pid: int, _goal: Goal, _done: Callable[[Outcome | None], None]) -> Sleeper:
-        """Instead of what starts a sleeper."""
-        raise OSError("there is no memory")
-
     def _forget(self, process: Process) -> None:
         if self.process is process:
             self.process = None

@@ -198,11 +198,7 @@ class Process:
             # Whoever has its pid next is another one. That its connections end is heard next.
             self._go_on()
             return
-        try:
-            self._sleeper = self._means.start(self.pid, goal, self._on_outcome)
-        except OSError as error:
-            self._means.log.error("a sleeper can't be started", pid=self.pid, reason=str(error))
-            self._go_on()
+        self._sleeper = self._means.start(self.pid, goal, self._on_outcome)
 
     def _go_on(self) -> None:
         """The next sleeper finds what the one before it did."""
