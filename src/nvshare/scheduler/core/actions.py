@@ -32,7 +32,8 @@ class TellWaiters:
     client: int
     waiters: int
     idle_seconds: float
-    """How long it is to be idle before it gives the lock back by itself: what the hand-over costs; 0 for no waiters."""
+    """How long it is to be idle before it gives the lock back by itself: what the hand-over costs. Without waiters: so
+    that its process can sleep; 0: it keeps the lock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Core:
         self._containers = Containers()
         self._gangs = Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
-        self._sleeping = sleeping = Sleeping(self._clients, settings.sleep_after_seconds)
+        self._sleeping = sleeping = Sleeping(self._clients, self._host, settings.sleep_after_seconds)
         self._last_grant = self._last_ticket = 0
         self._changed: dict[str, Device] = {}
         """Devices of which something was recorded since the last plan, in that order."""

@@ -171,8 +171,9 @@ class Device:
     def lacks_sleep(self, now: float) -> bool:
         """Whether somebody asks for memory, or waits, that has room only when others sleep."""
         residency = self.residency
-        asking = (*residency.growing.values(), *residency.queue.clients)
-        if any(residency.admission.lacks_sleep(client, now) for client in asking):
+        if any(residency.admission.lacks_sleep(client, now) for client in residency.growing.values()):
+            return True
+        if residency.queue.lacks_sleep(now):
             return True
         waiting = (client for unit in self.lock.turns.in_turn() for client in unit.coming)
         return any(residency.fits_asleep(client) for client in waiting if residency.never_fits(client))

@@ -14,6 +14,7 @@ from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.process import REST_SECONDS
 from nvshare.scheduler.core.transitions import ClientState
 
 GIVE_WAY_SECONDS: Final = 0.02
@@ -48,6 +49,8 @@ class Blocking:
         """What they were found for."""
         self._stall_bytes = 0
         """What has to move for the first waiter when they have left."""
+        self.has_sleepers = self.is_sleep_lacking = False
+        """Processes of some holders may sleep; and somebody needs memory that is free only then."""
         self.end = NEVER
         """When the turns of the blocking ones are over. Infinite: there are none, or never for the first waiter."""
         self._told_all = False
@@ -66,7 +69,8 @@ class Blocking:
         """Tells those for whom ``find`` may have changed the answer, where it did; or all holders, where it may be
         another for other reasons. ``yielding``: those that are to give way when they are idle though nobody waits."""
         parts = bool(self._turns.parts) or self._holders.has_parts
-        told_all, self._told_all = self._told_all, parts or bool(yielding or self._turns.service.limited)
+        others = self._turns.service.limited or self.has_sleepers
+        told_all, self._told_all = self._told_all, parts or bool(yielding or others)
         if told_all or self._told_all:
             moved = (*moved, *self._holders.holding())
         if not moved:
@@ -75,13 +79,18 @@ class Blocking:
         for client in moved:
             asked = client.number in self.clients or client.number in yielding
             leaves = asked or self._turns.service.is_limited(client.container)
+            rests = not leaves and self._is_to_rest(client)
             # Gangs are told as one.
-            if client.part is None and client.state is ClientState.HOLDING and leaves is not client.told:
-                client.told = leaves
+            is_told = (leaves, rests) == (client.told, client.told_to_rest)
+            if client.part is None and client.state is ClientState.HOLDING and not is_told:
+                client.told, client.told_to_rest = leaves, rests
                 if leaves:
                     actions.append(TellWaiters(client.number, waiters, idle_seconds))
                 else:
-                    actions.append(TellWaiters(client.number, 0, 0.0))
+                    actions.append(TellWaiters(client.number, 0, REST_SECONDS if rests else 0.0))
+
+    def _is_to_rest(self, client: Client) -> bool:
+        return client.process is not None and (client.process.rests or self.is_sleep_lacking)
 
     def find(self, first: Unit | None, *, grows: bool = False) -> Sequence[Client]:
         """Finds anew which holders block the first waiter; returns all for which the answer may have changed.

@@ -122,7 +122,7 @@ class Lock:
         client.crossed_grant = None if revoked_at is None else client.grant
         client.advance(Step.RELEASED)
         self.turns.give_back(client, revoked_at, now)
-        client.told = client.killed = client.summoned = False
+        client.told = client.told_to_rest = client.killed = client.summoned = False
         client.spent_grace = 0.0
         client.held_seconds += now - client.since
         client.since = now

@@ -9,7 +9,7 @@ more is known. A growth fits if each of this does:
    requests (requests.py), with some headroom for contexts that may still come.
 3. *Others.* The footprint of each client still fits beside all unmovable memory, a context included. So every client
    can be wholly on the device, one at a time. A context may count on the reserve, and on the memory of contexts that
-   wait as it does: it comes first.
+   wait as it does: it comes first. One that is asleep fits with its context when all others sleep that ever may.
 4. *Host memory.* Whichever client is wholly in, as much of the others can leave as lacks then.
 5. *Requests.* What is granted of memory requests is still there beside all that, host memory as it is.
 
@@ -65,8 +65,11 @@ class Refusal:
 class Sleepers(Protocol):
     """Those of one device whose processes can be put to sleep."""
 
-    def context_bytes(self, beside: Client | None) -> int:
-        """What their contexts take; ``beside``: without this one's."""
+    def able(self, beside: Client | None) -> list[Client]:
+        """Those that may sleep now, or are about to; ``beside``: without those of this one's process."""
+
+    def willing_bytes(self, client: Client) -> int:
+        """What the contexts of all take that may sleep some time, whatever they do now, when ``client`` has its own."""
 
 
 class Admission:
@@ -94,7 +97,7 @@ class Admission:
         """What a refusal goes by beside the time: as long as nothing of it changes no other growth is refused."""
         ledger, memories = self._ledger, [client.memory for client in self.clients.values()]
         sizes = [size for memory in memories for size in (memory.useful_bytes, memory.pledged_bytes)]
-        asleep_bytes = self._sleepers.context_bytes(None)
+        asleep_bytes = sum(each.memory.context_bytes for each in self._sleepers.able(None))
         found = ledger.left_bytes, ledger.departed_bytes, ledger.measurements, self._host.available_bytes, asleep_bytes
         return *found, *self._requests.granted, *sizes
 
@@ -122,8 +125,14 @@ class Admission:
 
     def _lacks_asleep(self, client: Client, view: View, found: Refusal) -> Refusal | None:
         """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't."""
-        more = self._sleepers.context_bytes(client)
-        asleep = replace(view, assumed_bytes=view.assumed_bytes + more, free_bytes=view.free_bytes + more)
+        able = self._sleepers.able(client)
+        more = sum(each.memory.context_bytes for each in able)
+        asleep = replace(
+            view,
+            assumed_bytes=view.assumed_bytes + more,
+            free_bytes=view.free_bytes + more,
+            asleep=frozenset(each.number for each in able),
+        )
         return self._lacks(client, asleep) if more else found
 
     def is_ready(self, client: Client, now: float, slack_bytes: int = 0) -> bool:
@@ -155,11 +164,27 @@ class Admission:
         arenas += [Arena(each.memory.host_bytes, each.memory.pledged_bytes) for each in view.gone]
         reason = (
             (requests.refusal(client.number, most) if most < footprint_bytes > memory.admitted_bytes else None)
-            or (_keeps_out(client, clients, sizes, left, view) if memory.more_unmovable_bytes else None)
+            or (self._keeps_out(client, clients, sizes, left, view) if memory.more_unmovable_bytes else None)
             or _cannot_leave(arenas, left + sum(each.charge_bytes for each in view.gone))
             or requests.lacks(client, list(zip(numbers, arenas, strict=True)), allowed)
         )
         return None if reason is None else Refusal(reason, others)
+
+    def _keeps_out(
+        self, client: Client, clients: Sequence[Client], sizes: Sequence[int], left_bytes: int, view: View
+    ) -> str | None:
+        """Who would not be wholly on the device any more, with what has these sizes, where so much is left for it."""
+        asleep = [view.sleeps(each) and each is not client for each in clients]
+        falling_bytes = sum(each.memory.context_bytes for each in clients if each.number in view.asleep)
+        willing_bytes = self._sleepers.willing_bytes(client) - falling_bytes if any(asleep) else 0
+        for each, size, sleeps in zip(clients, sizes, asleep, strict=True):
+            needed = size + view.context_bytes(each) if sleeps else size
+            if needed > left_bytes + (willing_bytes if sleeps else 0) or view.is_unknown(each):
+                owner = "its own" if each is client else f"client {each.number}'s"
+                return f"{owner} {needed // MIB} MiB that swap would not fit the device any more"
+        if any(estate.memory.pledged_bytes > left_bytes + estate.charge_bytes for estate in view.gone):
+            return "what one that is gone may come back with would not fit the device any more"
+        return None
 
     def changes_at(self, now: float) -> float | None:
         """When a growth that is not ready may be refused if nothing happens before; None: never."""
@@ -217,7 +242,8 @@ class Admission:
         """Which host memory to make, ahead of need."""
         if self._host.awaited:
             return []
-        memories = [client.memory for client in present.clients.values()]
+        clients = list(present.clients.values())
+        memories = [client.memory for client in clients]
         if not [memory for memory in memories if memory.host_bytes < _goal_bytes(memory)]:
             return []
         useful = [_goal_bytes(memory) for memory in memories]
@@ -227,11 +253,14 @@ class Admission:
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
         left = self._host.budget_bytes - self._host.used_bytes
-        if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or left <= 0:
+        if lacking <= -self._ledger.total_bytes * AHEAD_SHARE:
+            # Then only those leave that are about to sleep.
+            clients = [client for client in clients if client.process is not None and client.process.leaves]
+        if not clients or left <= 0:
             return []
-        arenas = [Arena(memory.host_bytes, most) for memory, most in zip(memories, useful, strict=True)]
+        arenas = [Arena(client.memory.host_bytes, _goal_bytes(client.memory)) for client in clients]
         made: list[GrowArena] = []
-        for client, arena, goal in zip(present.clients.values(), arenas, fill(arenas, left), strict=True):
+        for client, arena, goal in zip(clients, arenas, fill(arenas, left), strict=True):
             more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)
             # Who comes back may have some already, and says so.
             if more > 0 and client.memory.reported and not client.memory.arena_asked_bytes:
@@ -251,19 +280,6 @@ class Admission:
         """Who does not say what it goes by."""
         late = (each for each in self.clients.values() if now >= each.memory.progress_at + self._grace_seconds)
         return frozenset(each.number for each in late if not each.memory.is_heard)
-
-
-def _keeps_out(
-    client: Client, clients: Sequence[Client], sizes: Sequence[int], left_bytes: int, view: View
-) -> str | None:
-    """Who would not be wholly on the device any more, with what has these sizes, where so much is left for it."""
-    for each, size in zip(clients, sizes, strict=True):
-        if size > left_bytes or view.is_unknown(each):
-            owner = "its own" if each is client else f"client {each.number}'s"
-            return f"{owner} {size // MIB} MiB that swap would not fit the device any more"
-    if any(estate.memory.pledged_bytes > left_bytes + estate.charge_bytes for estate in view.gone):
-        return "what one that is gone may come back with would not fit the device any more"
-    return None
 
 
 def _cannot_leave(arenas: Sequence[Arena], left_bytes: int) -> str | None:

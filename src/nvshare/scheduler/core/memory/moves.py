@@ -159,8 +159,8 @@ class Moves:
         """Whose process is about to sleep leaves, one client at a time."""
         for client in list(self._residency.present.clients.values()):
             memory = client.memory
-            leaves = client.process is not None and client.process.leaves and self._mover in (None, client)
-            if leaves and memory.allotted_bytes > memory.least_bytes:
+            leaves = client.process is not None and client.process.leaves and client.state is ClientState.IDLE
+            if leaves and self._mover in (None, client) and memory.allotted_bytes > memory.least_bytes:
                 self._evict(client, memory.least_bytes)
                 self._mover = client
 

@@ -6,7 +6,6 @@ at a time is asked for anew (residency.py). So who asks for less may have it whi
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -55,9 +54,18 @@ class Queue:
         return True
 
     @property
-    def clients(self) -> Collection[Client]:
-        """Those that wait."""
-        return self._clients.values()
+    def has_sleepers(self) -> bool:
+        """Whether one of them is asleep, and waits for room for its context."""
+        return any(_waits(client)[0].wakes for client in self._clients.values())
+
+    def lacks_sleep(self, now: float) -> bool:
+        """Whether one of them asks for what is possible only when others sleep that don't."""
+        found = False
+        for client in list(self._clients.values()):
+            growth, wait = self._take(client)
+            found |= self._admission.lacks_sleep(client, now)
+            self._put(client, growth, wait)
+        return found
 
     def remove(self, number: int) -> None:
         """A client is gone, or asks for something else."""

@@ -142,8 +142,9 @@ class Residency:
 
     def fits_asleep(self, client: Client) -> bool:
         """Whether one that never fits might if others slept that don't."""
-        most_bytes = self.ledger.alone_bytes + self.sleepers.context_bytes(client)
-        return client.memory.footprint_bytes <= most_bytes and client.number not in self._cramped
+        asleep_bytes = sum(each.memory.context_bytes for each in self.sleepers.able(client))
+        fits = client.memory.footprint_bytes <= self.ledger.alone_bytes + asleep_bytes
+        return fits and client.number not in self._cramped
 
     @property
     def answer(self) -> tuple[Short | None, bool, frozenset[int], list[int]]:

@@ -33,6 +33,17 @@ class View:
     """How much more host memory there is."""
     gone: tuple[Estate, ...] = ()
     """Who is gone and comes back."""
+    asleep: frozenset[int] = frozenset()
+    """Who is taken to sleep though it does not yet; what their contexts take is free."""
+
+    def sleeps(self, client: Client) -> bool:
+        """Whether a client is taken to sleep."""
+        return client.memory.asleep or client.number in self.asleep
+
+    def context_bytes(self, client: Client) -> int:
+        """What the context of one that sleeps takes when it wakes, beside what is counted of it."""
+        memory = client.memory
+        return 0 if memory.asleep and memory.has_context else memory.pinned_bytes
 
     def keeps(self, client: Client) -> bool:
         """Whether a client is taken to use all that it may still go by."""

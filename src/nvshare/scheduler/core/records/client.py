@@ -59,6 +59,8 @@ class Client:
     its connection was lost."""
     told: bool = False
     """The last TellWaiters to it said that somebody waits for it."""
+    told_to_rest: bool = False
+    """It said that it is to give way when it has been idle for long enough to sleep, though nobody waits."""
     keeps_room: bool = False
     """It does not hold, and has not left the device within the grace time as it was told."""
     silent: bool = False

@@ -17,15 +17,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.process import Process, Sleep
+from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
 from nvshare.scheduler.core.sleep_events import (
     FellAsleep,
     SleepAsked,
@@ -40,9 +41,6 @@ from nvshare.scheduler.core.transitions import ClientState
 
 IDLE_SECONDS: Final = 60.0
 """How long one is idle that asked to sleep when it is, where the operator did not say how long that is."""
-REST_SECONDS: Final = 1.0
-"""So long a process is idle, or awake, before it is put to sleep for others: on an H200 falling asleep took 0.4 s, and
-waking 0.3 s."""
 MOST_PATIENCE: Final = 64
 UNMOVABLE_BYTES: Final = 64 << 20
 """The most that a process has which can't be swapped: the driver copies it, slowly, into memory that nobody counts."""
@@ -59,13 +57,13 @@ _ALLOWED: Final[Mapping[type[SleepEvent], tuple[Sleep, ...]]] = {
 class Sleeping:
     """All processes that can sleep."""
 
-    def __init__(self, clients: Mapping[int, tuple[Client, Device]], after_seconds: float | None) -> None:
+    def __init__(self, clients: Mapping[int, tuple[Client, Device]], host: Host, after_seconds: float | None) -> None:
         """``clients``: all there are, by number; ``after_seconds``: see ``Settings.sleep_after_seconds``."""
-        self._clients = clients
+        self._clients, self._host = clients, host
         self._after_seconds = after_seconds
         self._processes: dict[int, Process] = {}
-        self._on: dict[str, dict[int, Client]] = {}
-        """The clients of these processes on each device."""
+        self._on: dict[str, dict[int, tuple[Client, Process]]] = {}
+        """The clients of these processes on each device, by number."""
         self._moving: dict[int, Process] = {}
         """Those that are neither awake nor asleep, or are asked to be the other."""
         self._moments: list[tuple[float, int]] = []
@@ -75,9 +73,9 @@ class Sleeping:
         """Those of one device."""
         return Sleepers(self, device)
 
-    def on(self, device: str) -> Mapping[int, Client]:
-        """The clients on a device whose processes can sleep, by number."""
-        return self._on.get(device, {})
+    def on(self, device: str) -> Collection[tuple[Client, Process]]:
+        """The clients on a device whose processes can sleep."""
+        return self._on.get(device, {}).values()
 
     # What happened.
 
@@ -91,7 +89,9 @@ class Sleeping:
             self._set_alarm(process, now)
         process.clients[client.number] = None
         client.process = process
-        self._on.setdefault(device.uuid, {})[client.number] = client
+        process.rests = self._idle_seconds(process) < float("inf")
+        self._on.setdefault(device.uuid, {})[client.number] = client, process
+        device.lock.blocking.has_sleepers = True
         if process.is_asleep:
             device.fall_asleep(client)
             self._moving[process.number] = process
@@ -107,6 +107,7 @@ class Sleeping:
         del there[client.number]
         if not there:
             del self._on[device.uuid]
+            device.lock.blocking.has_sleepers = False
         if not process.clients:
             del self._processes[process.number]
             self._moving.pop(process.number, None)
@@ -137,6 +138,7 @@ class Sleeping:
     def look_again(self, client: Client, now: float) -> None:
         """Its terms changed."""
         if client.process is not None:
+            client.process.rests = self._idle_seconds(client.process) < float("inf")
             self._set_alarm(client.process, now)
 
     # What is to be done.
@@ -170,11 +172,19 @@ class Sleeping:
             touched += self._go_on(process, actions, now)
         return actions, touched
 
+    def is_willing(self, process: Process) -> bool:
+        """Whether it may sleep some time, whatever it does now."""
+        return not process.never and not any(_unwilling_reason(client) for client, _ in self._clients_of(process))
+
     def awake_reason(self, process: Process) -> str:
         """Why a process can't be put to sleep now; empty: it can."""
         if process.never:
             return process.reason
-        return next((reason for client, _ in self._clients_of(process) if (reason := _awake_reason(client))), "")
+        clients = [client for client, _ in self._clients_of(process)]
+        lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
+        if lacking > self._host.available_bytes:
+            return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
+        return next((reason for client in clients if (reason := _awake_reason(client))), "")
 
     # The rest is its own.
 
@@ -249,7 +259,7 @@ class Sleeping:
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
-        process.state, process.wanted = Sleep.LEAVING, False
+        process.state, process.wanted, process.reason = Sleep.LEAVING, False, ""
         self._moving[process.number] = process
         return self._devices_of(process)
 
@@ -289,10 +299,16 @@ class Sleeping:
     def _relieve(self, device: Device, now: float) -> list[Device]:
         """Puts the least recently used process of a device to sleep, if somebody there lacks what contexts take."""
         there = self.on(device.uuid)
-        if not there or not device.lacks_sleep(now):
+        if not there:
             return []
-        found = {client.process.number: client.process for client in there.values() if client.process is not None}
-        if any(process.leaves for process in found.values()):
+        lacks, blocking = device.lacks_sleep(now), device.lock.blocking
+        rest = lacks or device.residency.queue.has_sleepers
+        if blocking.is_sleep_lacking is not rest:
+            # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
+            blocking.is_sleep_lacking = rest
+            return [device]
+        found = {process.number: process for _, process in there}
+        if not lacks or any(process.leaves for process in found.values()):
             return []
         able = [process for process in found.values() if self.may_sleep(process)]
         first = min(able, key=self._idle_since, default=None)
@@ -324,14 +340,17 @@ class Sleepers:
     def __init__(self, sleeping: Sleeping, device: str) -> None:
         self._sleeping, self._device = sleeping, device
 
-    def context_bytes(self, beside: Client | None) -> int:
+    def able(self, beside: Client | None) -> list[Client]:
         """See ``memory.admission.Sleepers``."""
         own = None if beside is None else beside.process
-        return sum(
-            client.memory.context_bytes
-            for client in self._sleeping.on(self._device).values()
-            if client.process is not None and client.process is not own and self._sleeping.may_sleep(client.process)
-        )
+        there = self._sleeping.on(self._device)
+        return [client for client, process in there if process is not own and self._sleeping.may_sleep(process)]
+
+    def willing_bytes(self, client: Client) -> int:
+        """See ``memory.admission.Sleepers``."""
+        there = self._sleeping.on(self._device)
+        willing = [each.memory for each, process in there if self._sleeping.is_willing(process)]
+        return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)
 
 
 def _is_out(client: Client) -> bool:
@@ -340,23 +359,29 @@ def _is_out(client: Client) -> bool:
     return memory.is_heard and not memory.charge_bytes and not memory.arena_asked_bytes
 
 
-def _awake_reason(client: Client) -> str:
-    """Why the process of a client can't be put to sleep now; empty: as far as this client goes, it can."""
-    memory, terms = client.memory, client.container.terms
+def _unwilling_reason(client: Client) -> str:
+    """Why the process of a client does not sleep, whatever it does; empty: as far as this client goes, it may."""
+    terms = client.container.terms
     if terms.sleep is SleepWhen.NEVER:
         return "its sleep is set to never"
     if terms.kept_bytes:
         return "a memory request keeps memory of it on the GPU"
     if client.tied is not None:
         return "it works together with other processes"
+    if client.memory.unmovable_bytes > UNMOVABLE_BYTES:
+        return f"{client.memory.unmovable_bytes >> 20} MiB of its memory can't be swapped out"
+    return ""
+
+
+def _awake_reason(client: Client) -> str:
+    """Why the process of a client can't be put to sleep now; empty: as far as this client goes, it can."""
+    memory = client.memory
+    if reason := _unwilling_reason(client):
+        return reason
     if client.state is not ClientState.IDLE:
         return f"it is {client.state.value}"
     if memory.growth is not None:
         return "it asks for memory"
     if not memory.reported:
         return "it has not said yet what memory it has"
-    if memory.unmovable_bytes > UNMOVABLE_BYTES:
-        return f"{memory.unmovable_bytes >> 20} MiB of its memory can't be swapped out"
-    if memory.bound_bytes:
-        return "there is not enough host memory for what it has (--host-memory)"
     return ""
