@@ -12,8 +12,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "abi.h"
@@ -52,14 +54,31 @@ static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
 static _Atomic bool sleeping;
 static _Atomic int disturbances;
+static _Atomic uint64_t lingering_ns;
 static void (*at_init)(void);
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void linger(void)
+{
+	uint64_t length = atomic_load(&lingering_ns), begin = length ? now_ns() : 0;
+
+	while (length && now_ns() - begin < length)
+		;
+}
 
 static CUresult enter(int at)
 {
 	bool sleeps = atomic_load(&sleeping);
 
-	if (atomic_fetch_add(&counts[at], 1) % 64 == 0)
-		sched_yield();
+	atomic_fetch_add(&counts[at], 1);
+	linger();
 	while (atomic_load(&held[at])) {
 		sched_yield();
 		pthread_testcancel();
@@ -201,6 +220,12 @@ EXPORT int spy_pending(void)
 EXPORT int spy_overtaken(void)
 {
 	return atomic_load(&overtaken);
+}
+
+/* How long each call takes at least. */
+EXPORT void spy_linger(uint64_t ns)
+{
+	atomic_store(&lingering_ns, ns);
 }
 
 /* Whether nobody may be in the driver now. */

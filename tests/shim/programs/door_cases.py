@@ -291,6 +291,7 @@ def shares_with_others(server: LockServer) -> None:
     DRIVER.spy_fail(None)
     put_to_sleep(peer)
     peer.send(wire.Awake())
+    client_waits(peer)
     assert call("cuMemPoolExportToShareableHandle", ctypes.addressof(ZEROS), 0, 1, 0) == 0
     assert refused(peer) == wire.NotAsleep(1, "it shares memory with other processes", final=True)
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that call the driver, some of them always and some now and then, and that end and begin
- * anew. Each call follows stores to memory that is in no cache of theirs, as in
- * submitting_threads.c.
+ * Threads that call the driver, with pauses, and that end and begin anew. Each call follows stores
+ * to memory that is in no cache of theirs, as in submitting_threads.c.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -26,12 +25,11 @@ CUresult cuStreamSynchronize(CUstream stream);
 
 bool threads_start(int count);
 void threads_stop(void);
-void threads_rest(bool rest);
 
 static pthread_t threads[MOST];
 static int started;
 static char *cold;
-static _Atomic bool over, resting;
+static _Atomic bool over;
 
 static unsigned int next(unsigned int chance)
 {
@@ -75,8 +73,8 @@ static void *call_for_a_while(void *number)
 			*(volatile char *)&cold[chance % COLD_BYTES] = 1;
 		}
 		call_one(chance);
-		while (atomic_load(&resting) && !atomic_load(&over))
-			nanosleep(&(struct timespec){ .tv_nsec = chance >> 15 }, NULL);
+		if (chance >> 28 == 0)
+			nanosleep(&(struct timespec){ .tv_nsec = chance >> 10 }, NULL);
 	}
 	return number;
 }
@@ -101,12 +99,6 @@ bool threads_start(int count)
 				   (void *)(uintptr_t)started))
 			return false;
 	return true;
-}
-
-/* Calls come to an end, or begin again. */
-void threads_rest(bool rest)
-{
-	atomic_store(&resting, rest);
 }
 
 void threads_stop(void)
