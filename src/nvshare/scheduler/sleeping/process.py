@@ -126,7 +126,7 @@ class Process:
         self._owed = _Owed.TO_SLEEP
         if self._lost or self._means.unable:
             reason = self._means.unable or "the driver has lost it"
-            self._handle = self._means.loop.call_soon(self._answer, reason, True)
+            self._means.loop.call_soon(self._answer, reason, True)
         elif self._stage is _Stage.AWAKE:
             self._stage, self._goal = _Stage.CLOSING, Goal.ASLEEP
             self._request += 1
