@@ -12,15 +12,14 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
+#include "spy_sleep.h"
 #define SLOW_EVENTS 64
 
 /*
@@ -52,26 +51,7 @@ static struct {
 static _Atomic bool our_turn = true;
 static _Atomic int violations, pending;
 static _Atomic int inside, overtaken;
-static _Atomic bool sleeping;
-static _Atomic int disturbances;
-static _Atomic uint64_t lingering_ns;
 static void (*at_init)(void);
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static void linger(void)
-{
-	uint64_t length = atomic_load(&lingering_ns), begin = length ? now_ns() : 0;
-
-	while (length && now_ns() - begin < length)
-		;
-}
 
 static CUresult enter(int at)
 {
@@ -113,12 +93,6 @@ static CUresult submit(int at)
 #include "spy_entries.inc"
 #undef ENTRY
 #undef HAND
-
-/* One that no list has, as of a driver that is newer than all of them. */
-EXPORT CUresult cuUnheardOf(void)
-{
-	return CUDA_SUCCESS;
-}
 
 static const struct {
 	const char *symbol, *base;
@@ -220,24 +194,6 @@ EXPORT int spy_pending(void)
 EXPORT int spy_overtaken(void)
 {
 	return atomic_load(&overtaken);
-}
-
-/* How long each call takes at least. */
-EXPORT void spy_linger(uint64_t ns)
-{
-	atomic_store(&lingering_ns, ns);
-}
-
-/* Whether nobody may be in the driver now. */
-EXPORT void spy_sleep(bool sleeps)
-{
-	atomic_store(&sleeping, sleeps);
-}
-
-/* How many calls were in the driver meanwhile. */
-EXPORT int spy_disturbances(void)
-{
-	return atomic_load(&disturbances);
 }
 
 /* What the driver's cuInit calls before anything else; NULL: nothing. */

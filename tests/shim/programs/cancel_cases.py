@@ -165,5 +165,37 @@ def at_a_closed_gate(server: LockServer) -> None:
     turn_ends(peer)
 
 
+def falls_asleep(peer: Peer) -> None:
+    """The door is closed: nobody is in the driver."""
+    peer.send(wire.Sleep(1))
+    peer.expect(wire.Asleep)
+
+
+def in_a_call_that_submits_nothing(server: LockServer) -> None:
+    """A thread that is cancelled in any call has left the driver: the process may sleep."""
+    peer = use_device(server)
+    started = in_driver("cuStreamSynchronize", STREAM)
+    peer.send(wire.Sleep(1))
+    peer.expect(wire.NotAsleep)
+    cancel(started)
+    assert cancelled(started)
+    falls_asleep(peer)
+    peer.send(wire.Awake())
+
+
+def at_the_door(server: LockServer) -> None:
+    """A thread that is cancelled at the closed door ends once it is open, and keeps nobody from closing it again."""
+    peer = use_device(server)
+    started = thread("cuStreamSynchronize", STREAM, begin=False)
+    poll_until(lambda: THREADS.cancelled_number(started), "the thread is ready")
+    falls_asleep(peer)
+    cancel(started)
+    peer.expect(wire.Wake)
+    peer.send(wire.Awake())
+    assert cancelled(started)
+    falls_asleep(peer)
+    peer.send(wire.Awake())
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](LockServer())

@@ -6,16 +6,19 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 
 from nvshare.protocol import wire
 from tests.polling import poll_until
-from tests.shim.lock_server import LockServer, Peer
+from tests.shim.lock_server import TIMEOUT, LockServer, Peer
 from tests.shim.programs.driver_calls import (
     DRIVER,
     STREAM,
     Calling,
+    begin_capture,
     call,
     count,
+    end_capture,
     ends_at_once,
     enters,
     hold,
@@ -111,6 +114,16 @@ def without_a_device_of_its_own(server: LockServer) -> None:
     assert refused(peer) == IN_DRIVER
     hold(None)
     assert calling.result() == 0
+
+
+def captures_behind_a_closed_gate(server: LockServer) -> None:
+    """What is captured passes a closed gate, and is in the driver."""
+    peer = use_device(server)
+    hold("cuLaunchKernel")
+    capturing = enters("cuLaunchKernel", lambda: begin_capture(STREAM) or launch(STREAM) or end_capture(STREAM))
+    assert refused(peer) == IN_DRIVER
+    hold(None)
+    assert capturing.result() == 0
 
 
 def asks_before_it_comes_to_a_gate(server: LockServer) -> None:
@@ -248,13 +261,18 @@ def forked_child(server: LockServer) -> None:
 def errno_is_kept(server: LockServer) -> None:
     """A wait at the door does not change errno."""
     peer = use_device(server)
+    ready, go = threading.Event(), threading.Event()
 
     def ask_with_errno() -> int:
+        ready.set()
+        assert go.wait(TIMEOUT)
         ctypes.set_errno(77)
         return ask() or ctypes.get_errno()
 
-    put_to_sleep(peer)
     waited = start(ask_with_errno)
+    assert ready.wait(TIMEOUT)
+    put_to_sleep(peer)
+    go.set()
     peer.expect(wire.Wake)
     peer.send(wire.Awake())
     assert waited.result() == start(ask_with_errno).result() == 77

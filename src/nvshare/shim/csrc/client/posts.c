@@ -61,6 +61,18 @@ static bool wakes(const struct nvs_lock_state *state)
 	return state->link == NVS_LINK_UP && state->level >= NVS_LEVEL_SLEEP;
 }
 
+/* What was said is lost with the connection. */
+static void follow_door(struct nvs_client *client)
+{
+	bool wakeable = wakes(&client->state);
+
+	if (wakeable == client->wakeable)
+		return;
+	client->wakeable = wakeable;
+	client->wake_said = 0;
+	nvs_door_link(client->device, wakeable);
+}
+
 void nvs_posts_follow(struct nvs_client *client)
 {
 	/* Who is not connected is not watched. */
@@ -71,7 +83,7 @@ void nvs_posts_follow(struct nvs_client *client)
 		nvs_gang_leave(client->device);
 	follow_ties(client);
 	follow_parts(client);
-	nvs_door_link(client->device, wakes(&client->state));
+	follow_door(client);
 	nvs_tell_others(client);
 }
 

@@ -42,6 +42,7 @@ struct nvs_client {
 	bool lost_known;	/* to the scheduler: that the device is lost */
 	/* It holds, and the gate is to open with the door (gate/door.h). */
 	bool opens_with_door;
+	bool wakeable;	    /* the scheduler can have the process woken */
 	uint32_t wake_said; /* of which closing of the door; 0: of none on this connection */
 };
 
