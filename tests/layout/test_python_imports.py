@@ -24,7 +24,7 @@ from tests.layout.tree import (
 
 SCHEDULER = PACKAGE / "scheduler"
 CORE = below(SCHEDULER / "core", ".py")
-CORE_STANDARD_LIBRARY = {"__future__", "collections", "dataclasses", "enum", "typing"}
+CORE_STANDARD_LIBRARY = {"__future__", "collections", "dataclasses", "enum", "heapq", "typing"}
 PLUGIN = PACKAGE / "deviceplugin"
 # What answers kubelet; of the plugin it imports nothing else (PLUGIN_MAY_IMPORT).
 PLUGIN_PURE = [PLUGIN / "devices.py", *below(PLUGIN / "answers", ".py")]
@@ -111,7 +111,8 @@ PLUGIN_MAY_IMPORT: dict[str, set[str]] = {
 CORE_WORDS: dict[str, set[str]] = {
     "actions": set(),
     "terms": set(),
-    "events": {"terms"},
+    "sleep_events": set(),
+    "events": {"terms", "sleep_events"},
     "errors": {"events"},
     "settings": {"events"},
     "snapshot": {"events", "terms"},
@@ -124,6 +125,7 @@ CORE_MAY_IMPORT: dict[str, set[str]] = {
     "memory": {*CORE_WORDS, "records"},
     "lock": {*CORE_WORDS, "records", "mix", "memory"},
     "device": {*CORE_WORDS, "records", "memory", "lock"},
+    "sleep": {*CORE_WORDS, "records", "device"},
     "gangs": {*CORE_WORDS, "records", "device"},
 }
 MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, SCHEDULER / "core": CORE_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
@@ -275,7 +277,9 @@ def test_programs_are_strangers() -> None:
 def test_cffi_stays_in_the_codec() -> None:
     """Objects of cffi never leave the codec, and no module loads cffi's parser."""
     layout = PACKAGE / "protocol" / "layout.py"
-    codec = {f"nvshare.protocol.{module}" for module in ("wire", "frames", "frame_types", "gang", "report")}
+    codec = {
+        f"nvshare.protocol.{module}" for module in ("wire", "frames", "sleep_frames", "frame_types", "gang", "report")
+    }
 
     def is_wrong(path: Path, imported: str) -> bool:
         if imported == module_of(layout):

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from nvshare.protocol.layout import lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
-from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, Wake
+from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, SleepWhen, Wake
 
 
 class State(IntEnum):
@@ -61,17 +61,6 @@ class WhenFull(IntEnum):
     UNSAID = lib.NVS_WHEN_FULL_UNSAID
     WAIT = lib.NVS_WHEN_FULL_WAIT
     REFUSE = lib.NVS_WHEN_FULL_REFUSE
-
-
-class SleepWhen(IntEnum):
-    """When a process may leave its devices to the driver's checkpoint."""
-
-    UNSAID = lib.NVS_SLEEP_UNSAID
-    NEVER = lib.NVS_SLEEP_NEVER
-    PRESSURE = lib.NVS_SLEEP_PRESSURE
-    """Where others lack memory."""
-    IDLE = lib.NVS_SLEEP_IDLE
-    """And when it has been idle for a while."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,22 @@
-"""The frames of protocol version 2 by which a process leaves its devices to the driver's checkpoint; ``frames`` has all."""
+"""The frames of protocol version 2 by which a process leaves its devices to a checkpoint; ``frames`` has all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
+
+from nvshare.protocol.layout import lib
+
+
+class SleepWhen(IntEnum):
+    """When a process may leave its devices to the driver's checkpoint."""
+
+    UNSAID = lib.NVS_SLEEP_UNSAID
+    NEVER = lib.NVS_SLEEP_NEVER
+    PRESSURE = lib.NVS_SLEEP_PRESSURE
+    """Where others lack memory."""
+    IDLE = lib.NVS_SLEEP_IDLE
+    """And when it has been idle for a while."""
 
 
 @dataclass(frozen=True, slots=True)

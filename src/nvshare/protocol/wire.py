@@ -45,7 +45,6 @@ from nvshare.protocol.frames import (
     Resident,
     SchedOn,
     SchedulerFrame,
-    SleepWhen,
     State,
     Terms,
     Text,
@@ -56,7 +55,7 @@ from nvshare.protocol.frames import (
 )
 from nvshare.protocol.layout import ffi, lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
-from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, Wake
+from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, SleepWhen, Wake
 from nvshare.protocol.texts import field_of, text_in
 
 __all__ = [

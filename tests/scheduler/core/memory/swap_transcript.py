@@ -19,8 +19,10 @@ from nvshare.scheduler.core.actions import (
     ReportMissing,
     ReportUnresponsive,
     Revoke,
+    Sleep,
     TellLimit,
     TellWaiters,
+    Wake,
 )
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
@@ -181,6 +183,8 @@ class Table:
     def _text(self, action: Action) -> str:
         if isinstance(action, FormGang | Measure | ReportMissing):
             return ""
+        if isinstance(action, Sleep | Wake):
+            return f"{type(action).__name__.lower()} {' '.join(map(chr, action.clients))}"
         name = chr(action.client)
         match action:
             case Grant(_, grant):

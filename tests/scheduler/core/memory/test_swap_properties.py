@@ -194,7 +194,7 @@ class SwapMachine(RuleBasedStateMachine):
         process = self.processes.get(slot)
         if process and process.number:
             former = process.number
-            if process.pinned:
+            if self.has_context(process):
                 self.former.setdefault(process, []).append(former)
                 self.handle(ClientGone(former))
                 self.connect(process)
@@ -226,8 +226,8 @@ class SwapMachine(RuleBasedStateMachine):
         self.more_to_say = True
         self.arenas.clear()
         self.former.clear()
-        here = [process for process in self.processes.values() if process.pinned]
-        self.processes = {slot: process for slot, process in self.processes.items() if process.pinned}
+        self.processes = {slot: each for slot, each in self.processes.items() if self.has_context(each)}
+        here = list(self.processes.values())
         gone = sum(process.used_bytes for _, process in self.dead)
         self.dead.clear()
         assert gone >= 0
@@ -288,6 +288,10 @@ class SwapMachine(RuleBasedStateMachine):
     def make(self, _slot: int) -> Process:
         """A new process."""
         return Process(DEVICE)
+
+    def has_context(self, process: Process) -> bool:
+        """Whether it goes on with what it has when its connection ends."""
+        return process.pinned > 0
 
     def able(self, slot: int) -> Process | None:
         """The process in a slot, if it is connected and does what it is told."""

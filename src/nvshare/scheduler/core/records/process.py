@@ -44,7 +44,7 @@ class Process:
     patience: int = 1
     """How many times as long as others it stays awake: it woke though it had nothing to do for its devices."""
     grants: int = 0
-    """How many its clients had had when it fell asleep."""
+    """How many its clients had had by then."""
     wanted: bool = False
     """A call waits at its door, or the operator wants it awake."""
     reason: str = ""

@@ -27,6 +27,7 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
+from nvshare.scheduler.core.sleep.reasons import awake_reason, is_out, unwilling_reason
 from nvshare.scheduler.core.sleep_events import (
     FellAsleep,
     SleepAsked,
@@ -37,13 +38,10 @@ from nvshare.scheduler.core.sleep_events import (
     Woke,
 )
 from nvshare.scheduler.core.terms import SleepWhen
-from nvshare.scheduler.core.transitions import ClientState
 
 IDLE_SECONDS: Final = 60.0
 """How long one is idle that asked to sleep when it is, where the operator did not say how long that is."""
 MOST_PATIENCE: Final = 64
-UNMOVABLE_BYTES: Final = 64 << 20
-"""The most that a process has which can't be swapped: the driver copies it, slowly, into memory that nobody counts."""
 
 
 _ALLOWED: Final[Mapping[type[SleepEvent], tuple[Sleep, ...]]] = {
@@ -161,11 +159,11 @@ class Sleeping:
         actions: list[Action] = []
         touched: list[Device] = []
         for process in list(self._due(now)):
-            moment = self._idle_since(process) + self._idle_seconds(process)
-            if moment <= now and not self.awake_reason(process):
+            since, seconds = self._idle_since(process), self._idle_seconds(process)
+            if since + seconds * self._patience(process) <= now and not self.awake_reason(process):
                 touched += self._begin(process)
             else:
-                self._set_alarm(process, moment if moment > now else now + self._idle_seconds(process))
+                self._set_alarm(process, since + seconds if since + seconds > now else now + seconds)
         for device in devices:
             touched += self._relieve(device, now)
         for process in list(self._moving.values()):
@@ -174,7 +172,7 @@ class Sleeping:
 
     def is_willing(self, process: Process) -> bool:
         """Whether it may sleep some time, whatever it does now."""
-        return not process.never and not any(_unwilling_reason(client) for client, _ in self._clients_of(process))
+        return not process.never and not any(unwilling_reason(client) for client, _ in self._clients_of(process))
 
     def awake_reason(self, process: Process) -> str:
         """Why a process can't be put to sleep now; empty: it can."""
@@ -184,7 +182,7 @@ class Sleeping:
         lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
         if lacking > self._host.available_bytes:
             return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
-        return next((reason for client in clients if (reason := _awake_reason(client))), "")
+        return next((reason for client in clients if (reason := awake_reason(client))), "")
 
     # The rest is its own.
 
@@ -199,14 +197,14 @@ class Sleeping:
         """It was told to, or registered asleep."""
         process.state, process.reason = Sleep.ASLEEP, ""
         process.sleeps += 1
-        process.grants = self._grants(process)
+        self._lose_patience(process, 1)
         for client, device in self._clients_of(process):
             device.fall_asleep(client)
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.reason, process.never = event.reason, event.final
         process.tried_at = now
-        process.patience = min(2 * process.patience, MOST_PATIENCE)
+        self._lose_patience(process, 2)
         self._be_awake(process, now)
 
     def _want(self, process: Process) -> None:
@@ -216,6 +214,8 @@ class Sleeping:
 
     def _wake(self, process: Process, now: float) -> None:
         process.woke_at = now
+        # In vain, as long as nothing is granted to it.
+        self._lose_patience(process, 2)
         for client, device in self._clients_of(process):
             device.wake(client, now)
         self._be_awake(process, now)
@@ -240,8 +240,9 @@ class Sleeping:
             heapq.heappush(self._moments, (moment, process.number))
 
     def _idle_seconds(self, process: Process) -> float:
+        """How long it is to be idle before it sleeps though nobody needs what it has, if it woke for good reason."""
         seconds = [self._idle_seconds_of(client) for client, _ in self._clients_of(process)]
-        return max(seconds, default=float("inf")) * process.patience
+        return max(seconds, default=float("inf"))
 
     def _idle_seconds_of(self, client: Client) -> float:
         match client.container.terms.sleep:
@@ -268,7 +269,7 @@ class Sleeping:
         match process.state:
             case Sleep.LEAVING if process.wanted or self.awake_reason(process):
                 self._be_awake(process, now)
-            case Sleep.LEAVING if all(_is_out(client) for client, _ in self._clients_of(process)):
+            case Sleep.LEAVING if all(is_out(client) for client, _ in self._clients_of(process)):
                 process.state = Sleep.FALLING
                 actions.append(PutToSleep(process.number, tuple(process.clients)))
             case Sleep.ASLEEP if not process.wanted:
@@ -289,9 +290,6 @@ class Sleeping:
 
     def _come(self, process: Process) -> list[Device]:
         process.state = Sleep.COMING
-        # It woke without need if nothing of it has been granted since it woke the last time.
-        used = self._grants(process) != process.grants
-        process.patience = 1 if used else min(2 * process.patience, MOST_PATIENCE)
         for client, device in self._clients_of(process):
             device.come_back(client)
         return self._devices_of(process)
@@ -314,7 +312,7 @@ class Sleeping:
         first = min(able, key=self._idle_since, default=None)
         if first is None:
             return []
-        moment = self._idle_since(first) + REST_SECONDS * first.patience
+        moment = self._idle_since(first) + REST_SECONDS * self._patience(first)
         if moment > now:
             device.wake_at(moment)
             return []
@@ -323,6 +321,14 @@ class Sleeping:
     def may_sleep(self, process: Process) -> bool:
         """Whether it can be put to sleep for others now, or is being put to sleep."""
         return process.leaves or (process.state is Sleep.AWAKE and not self.awake_reason(process))
+
+    def _patience(self, process: Process) -> int:
+        """How many times as long as others it stays awake."""
+        return 1 if self._grants(process) != process.grants else process.patience
+
+    def _lose_patience(self, process: Process, times: int) -> None:
+        process.patience = min(times * self._patience(process), MOST_PATIENCE)
+        process.grants = self._grants(process)
 
     def _grants(self, process: Process) -> int:
         return sum(client.grants for client, _ in self._clients_of(process))
@@ -351,37 +357,3 @@ class Sleepers:
         there = self._sleeping.on(self._device)
         willing = [each.memory for each, process in there if self._sleeping.is_willing(process)]
         return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)
-
-
-def _is_out(client: Client) -> bool:
-    """Whether nothing of its memory that can move is on the device, or may be brought there."""
-    memory = client.memory
-    return memory.is_heard and not memory.charge_bytes and not memory.arena_asked_bytes
-
-
-def _unwilling_reason(client: Client) -> str:
-    """Why the process of a client does not sleep, whatever it does; empty: as far as this client goes, it may."""
-    terms = client.container.terms
-    if terms.sleep is SleepWhen.NEVER:
-        return "its sleep is set to never"
-    if terms.kept_bytes:
-        return "a memory request keeps memory of it on the GPU"
-    if client.tied is not None:
-        return "it works together with other processes"
-    if client.memory.unmovable_bytes > UNMOVABLE_BYTES:
-        return f"{client.memory.unmovable_bytes >> 20} MiB of its memory can't be swapped out"
-    return ""
-
-
-def _awake_reason(client: Client) -> str:
-    """Why the process of a client can't be put to sleep now; empty: as far as this client goes, it can."""
-    memory = client.memory
-    if reason := _unwilling_reason(client):
-        return reason
-    if client.state is not ClientState.IDLE:
-        return f"it is {client.state.value}"
-    if memory.growth is not None:
-        return "it asks for memory"
-    if not memory.reported:
-        return "it has not said yet what memory it has"
-    return ""

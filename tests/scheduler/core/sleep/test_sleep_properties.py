@@ -1,0 +1,237 @@
+"""Processes that sleep, against a model that knows what is really on the device: a restore without room loses one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, rule
+
+from nvshare.scheduler.core.actions import Action, Sleep, TellWaiters, Wake
+from nvshare.scheduler.core.core import Core
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.events import ContainerFound, Policy, TermsSet
+from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
+from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, StayedAwake, WakeWanted, Woke
+from nvshare.scheduler.core.terms import SleepWhen, Terms
+from tests.scheduler.core.memory.swap_model import MIB, Process
+from tests.scheduler.core.memory.test_swap_properties import (
+    DEVICE,
+    GIB,
+    PINNED,
+    RESERVE,
+    SLOT,
+    SLOTS,
+    TOTAL,
+    SwapMachine,
+)
+
+SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
+TERMS = st.builds(Terms, sleep=st.sampled_from((None, None, *SleepWhen)))
+
+
+@dataclass(slots=True, eq=False)
+class Sleeper(Process):
+    """A process with a door. While that is closed it does nothing but hear what its client is told."""
+
+    pid: int = 0
+    closed: bool = False
+    context: int = 0
+    """What the checkpoint keeps for it; 0: it is not checkpointed."""
+    calls: bool = False
+    """A call waits at the door."""
+    terms: Terms | None = None
+    yields: bool = False
+    """It is to give way when it is idle."""
+
+    def read(self) -> None:
+        if self.inbox and isinstance(self.inbox[0], TellWaiters):
+            self.yields = self.inbox[0].idle_seconds > 0
+        Process.read(self)
+
+
+class SleepMachine(SwapMachine):
+    """Most of the device is others': few contexts fit beside each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foreign = {DEVICE: 12 * GIB}
+        self.steps: deque[Sleep | Wake] = deque()
+        """What the shell was asked to do."""
+        self.pids = 0
+
+    @initialize(
+        policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
+        after=st.sampled_from((None, None, 2.0)),
+        sizes=st.lists(SIZES, min_size=3, max_size=SLOTS),
+    )
+    def start(self, policy: Policy, after: float | None, sizes: list[int]) -> None:  # type: ignore[override]
+        self.settings = Settings(
+            policy=policy,
+            assumed_pinned_bytes=PINNED,
+            reserve_bytes=RESERVE,
+            host_bytes=100 * GIB,
+            quantum_seconds=5.0,
+            sleep_after_seconds=after,
+        )
+        self.core = Core(self.settings)
+        self.measure_devices()
+        for slot, size in enumerate(sizes):
+            self.grow(slot, 0)
+            self.grow(slot, size)
+            self.ask([slot])
+        self.deliver_all()
+
+    @rule(slot=SLOT, size=SIZES)
+    def come(self, slot: int, size: int) -> None:
+        SwapMachine.come(self, slot, size)
+
+    @rule(slot=SLOT)
+    def poll(self, slot: int) -> None:
+        """A call that needs no turn."""
+        self.able(slot)
+
+    @rule(slot=SLOT)
+    def put_to_sleep(self, slot: int) -> None:
+        """The operator wants it to sleep."""
+        process = self.processes.get(slot)
+        if isinstance(process, Sleeper) and process.number:
+            # It may not be possible now.
+            with contextlib.suppress(IllegalEvent):
+                self.handle(SleepAsked(process.pid))
+
+    @rule(slot=SLOT)
+    def wake_up(self, slot: int) -> None:
+        """The operator wants it awake."""
+        process = self.processes.get(slot)
+        if isinstance(process, Sleeper) and process.number:
+            self.handle(WakeWanted(process.pid))
+
+    @rule(slot=SLOT, terms=TERMS)
+    def set_terms(self, slot: int, terms: Terms) -> None:
+        process = self.processes.get(slot)
+        if not isinstance(process, Sleeper) or not process.number:
+            return
+        name = f"container {process.pid}"
+        self.handle(ContainerFound(process.number, name, terms) if process.terms is None else TermsSet(name, terms))
+        process.terms = terms
+
+    @rule()
+    def take_steps(self) -> None:
+        """The shell does one thing that it was asked to."""
+        while self.steps:
+            step = self.steps.popleft()
+            process = next((each for each in self.processes.values() if pid_of(each) == step.process), None)
+            if isinstance(process, Sleeper) and process.number:
+                if isinstance(step, Sleep):
+                    self.close(process)
+                else:
+                    self.open(process)
+                return
+
+    def close(self, process: Sleeper) -> None:
+        if process.waits or process.grant is not None or process.wanted is not None or process.outbox:
+            self.handle(StayedAwake(process.pid, "a thread is in the driver"))
+            return
+        assert not process.resident, "its memory is not out"
+        process.closed, process.context, process.pinned = True, process.pinned, 0
+        self.handle(FellAsleep(process.pid))
+
+    def open(self, process: Sleeper) -> None:
+        process.pinned, process.context = process.context, 0
+        self.nothing_is_given_twice()
+        process.closed = process.calls = False
+        self.handle(Woke(process.pid))
+
+    @invariant()
+    def nothing_is_given_twice(self) -> None:
+        for used in self.used_bytes():
+            assert used + self.foreign[DEVICE] <= TOTAL, f"{used / GIB:.3f} GiB are used"
+
+    @rule()
+    def everyone_is_served(self) -> None:
+        SwapMachine.everyone_is_served(self)
+        for process in self.processes.values():
+            if isinstance(process, Sleeper) and process.calls:
+                assert self.may_wait(process), f"a call waits at the door for ever: {process}"
+
+    def may_wait(self, process: Sleeper) -> bool:
+        """Whether it is shown that others keep it out, and some never sleep of their own or their user's will."""
+        swap = self.core.client(process.number, self.now).swap
+        assert swap is not None
+        awake = [each for each in self.processes.values() if isinstance(each, Sleeper) and not each.closed]
+        never = [
+            each for each in awake if each.fixed > UNMOVABLE_BYTES or (each.terms or Terms()).sleep is SleepWhen.NEVER
+        ]
+        return bool(swap.wait and never)
+
+    # What these processes do in another way.
+
+    def make(self, _slot: int) -> Process:
+        self.pids += 1
+        return Sleeper(DEVICE, pid=self.pids)
+
+    def able(self, slot: int) -> Process | None:
+        """Whoever is asked for does something, for which it is awake."""
+        process = super().able(slot)
+        if isinstance(process, Sleeper) and process.closed:
+            process.calls = True
+            self.handle(WakeWanted(process.pid))
+            return None
+        return process
+
+    def all_able(self) -> list[Process]:
+        """Its client hears the scheduler, asleep or not."""
+        return [process for process in self.processes.values() if process.number]
+
+    def connect(self, process: Process) -> None:
+        super().connect(process)
+        assert isinstance(process, Sleeper)
+        process.terms = None
+        self.steps = deque(step for step in self.steps if step.process != process.pid)
+        self.handle(SleepOffered(process.number, process.pid))
+        if process.closed:
+            self.handle(FellAsleep(process.pid))
+        if process.calls:
+            self.handle(WakeWanted(process.pid))
+
+    def work(self, process: Process) -> bool:
+        """A holder has done what it had to."""
+        if not isinstance(process, Sleeper) or process.grant is None or not process.yields:
+            return False
+        process.release()
+        return True
+
+    def has_context(self, process: Process) -> bool:
+        return process.pinned > 0 or (isinstance(process, Sleeper) and process.closed)
+
+    def deliver_all(self) -> None:
+        for _ in range(100):
+            SwapMachine.deliver_all(self)
+            if not self.steps:
+                return
+            self.take_steps()
+        raise AssertionError("processes fall asleep and wake for ever")
+
+    def restart(self) -> None:
+        self.steps.clear()
+        SwapMachine.restart(self)
+
+    def is_quiet(self) -> bool:
+        return not self.steps and SwapMachine.is_quiet(self)
+
+    def send(self, actions: list[Action]) -> None:
+        self.steps += [action for action in actions if isinstance(action, Sleep | Wake)]
+        super().send([action for action in actions if not isinstance(action, Sleep | Wake)])
+
+
+def pid_of(process: Process) -> int:
+    return process.pid if isinstance(process, Sleeper) else 0
+
+
+TestSleepMachine = SleepMachine.TestCase
+TestSleepMachine.settings = settings(max_examples=60, stateful_step_count=30)
