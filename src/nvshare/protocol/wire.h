@@ -30,7 +30,8 @@ enum nvs_wire_type {
 	NVS_LOCK_RELEASED = 7, /* client: grant `grant` is given back, nothing of mine runs */
 	NVS_FOOTPRINT = 9,     /* client: my footprint is now footprint_bytes */
 	/*
-	 * scheduler, to a holder: `waiters` clients wait; give way once idle for idle_microseconds
+	 * scheduler, to a holder: `waiters` clients wait; give way once idle for idle_microseconds,
+	 * from level 6 on even if nobody waits, but not for 0
 	 */
 	NVS_WAITERS = 10,
 	/* scheduler: not registered, because of `text`; the connection ends */

@@ -64,6 +64,7 @@ void nvs_lock_hold(struct nvs_lock_state *state, uint64_t grant, struct nvs_lock
 	state->lock = NVS_LOCK_HOLDING;
 	state->numbered = true;
 	state->waiters = 0;
+	state->gives_way = false;
 	state->report = 0;
 	state->drain_at = NVS_LOCK_NEVER;
 	nvs_lock_wait_ends(state);
@@ -85,6 +86,7 @@ void nvs_lock_release(struct nvs_lock_state *state, bool waiting, uint64_t now,
 	}
 	state->grant = 0;
 	state->waiters = 0;
+	state->gives_way = false;
 	state->report = 0;
 	state->put_off = 0;
 }
@@ -145,6 +147,7 @@ static void link_down(struct nvs_lock_state *state, uint64_t now, struct nvs_loc
 {
 	state->link = NVS_LINK_DOWN;
 	state->waiters = 0;
+	state->gives_way = false;
 	state->retry_at = now + back_off(state);
 	state->failures += state->failures < 5;
 	state->missing = state->refused || !state->seen;

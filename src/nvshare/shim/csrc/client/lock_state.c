@@ -24,7 +24,7 @@
 
 static bool watching(const struct nvs_lock_state *state)
 {
-	return state->lock == NVS_LOCK_HOLDING && state->link == NVS_LINK_UP && state->waiters > 0;
+	return state->lock == NVS_LOCK_HOLDING && state->link == NVS_LINK_UP && state->gives_way;
 }
 
 static NVS_LOCK_RULE(ignore)
@@ -96,9 +96,13 @@ static NVS_LOCK_RULE(on_waiters)
 	state->waiters = event->waiters;
 	state->idle_microseconds =
 		event->idle_microseconds < LEAST_IDLE_US ? LEAST_IDLE_US : event->idle_microseconds;
+	/* Though nobody waits: so that its process can sleep. */
+	state->gives_way = event->waiters > 0 || event->idle_microseconds > 0;
 	if (watching(state) && !watched) {
 		state->completed = false;
 		state->look_at = now;
+	} else if (state->look_at > now + state->idle_microseconds) {
+		state->look_at = now + state->idle_microseconds;
 	}
 	return true;
 }

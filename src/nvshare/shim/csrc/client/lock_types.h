@@ -134,6 +134,7 @@ struct nvs_lock_state {
 	bool looking;	   /* LOOK was asked for, and is not answered */
 	bool asked;	   /* the scheduler, why threads wait; it has not answered */
 	bool completed;	   /* result of the last look */
+	bool gives_way;	   /* holding: when it is idle for long enough */
 	bool in_gang;	   /* it gives the lock back together with others, when it is told to */
 	int report;	   /* enum nvs_wire_drain: how the drain goes; 0: as drains do */
 	uint32_t put_off;  /* drains that were, since the lock was last given back */
