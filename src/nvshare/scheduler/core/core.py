@@ -308,7 +308,7 @@ class Core:
             chosen = self._policy, self._quantum_seconds, self._settings
             device = Device(event.device, *chosen, self._host, self._ends, sleepers)
             self._devices[event.device] = device
-        device.ledger.measure_device(event.total_bytes, event.foreign_bytes)
+        device.measure(event)
         self._mark(device)
 
     def _forget_device(self, event: DeviceForgotten, _now: float) -> None:

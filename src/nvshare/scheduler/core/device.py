@@ -6,7 +6,14 @@ from collections.abc import Callable
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action
-from nvshare.scheduler.core.events import ClaimedState, ClientRegistered, GrowthRequested, Policy, ResidencyReported
+from nvshare.scheduler.core.events import (
+    ClaimedState,
+    ClientRegistered,
+    DeviceSeen,
+    GrowthRequested,
+    Policy,
+    ResidencyReported,
+)
 from nvshare.scheduler.core.lock.lock import Lock
 from nvshare.scheduler.core.memory.admission import Sleepers
 from nvshare.scheduler.core.memory.ledger import Ledger
@@ -60,6 +67,11 @@ class Device:
         return bool(self._clients or self.lock.awaited or self.residency.awaited)
 
     # What happened.
+
+    def measure(self, event: DeviceSeen) -> None:
+        """Its memory was measured."""
+        self.ledger.measure_device(event.total_bytes, event.foreign_bytes)
+        self.residency.checked = True
 
     def add(self, client: Client, revokes: int) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""

@@ -14,6 +14,10 @@ NATIVE = "native"
 """
 
 
+_IDLE = (ShownState.IDLE, ShownState.ASLEEP)
+"""Without work: whoever has a context then is listed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The memory of one device at one moment."""
@@ -94,7 +98,7 @@ def _told_apart(
         pid = processes[client.client].pid
         if usage.processes.get(pid) is not None:
             by_pid.setdefault(pid, []).append(client)
-        elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
+        elif lists_clients and pid and pid not in usage.processes and client.state in _IDLE:
             without_context.append(client)
         else:
             hidden.append(client)

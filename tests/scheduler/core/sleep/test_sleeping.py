@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from nvshare.scheduler.core.actions import Sleep, Wake
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
@@ -81,6 +82,14 @@ def falls_asleep(table: Table, name: str) -> list[str]:
     """It leaves as it was told, and is put to sleep."""
     assert f"sleep {name}" in table.has(name, 1, 0)
     return table.feed(FellAsleep(ord(name)))
+
+
+def leaves(table: Table, name: str) -> None:
+    """Time passes until it leaves, if it has anything there, and is put to sleep."""
+    while (said := table.timer()) != [f"sleep {name}"]:
+        if said == [f"evict {name} 0"]:
+            assert table.has(name, 1, 0) == [f"sleep {name}"]
+            return
 
 
 def test_who_has_been_idle_for_long_enough_sleeps() -> None:
@@ -214,12 +223,12 @@ def test_who_wakes_in_vain_stays_awake_twice_as_long() -> None:
     awake = []
     for _ in range(3):
         since = table.now
-        while table.timer() != ["evict A 0"]:
-            pass
+        leaves(table, "A")
         awake.append(table.now - since)
-        falls_asleep(table, "A")
+        table.feed(FellAsleep(ord("A")))
         table.feed(WakeWanted(ord("A")))
         table.feed(Woke(ord("A")))
+        table.has("A", 1, 0)
     assert awake == [10.0, 20.0, 40.0]
 
 
@@ -227,12 +236,12 @@ def test_who_works_when_it_wakes_sleeps_as_soon_as_before() -> None:
     table = sleepers("A", after=10)
     for _ in range(3):
         since = table.now
-        while table.timer() != ["evict A 0"]:
-            pass
+        leaves(table, "A")
         assert table.now - since == 10.0
-        falls_asleep(table, "A")
+        table.feed(FellAsleep(ord("A")))
         table.feed(WakeWanted(ord("A")))
         table.feed(Woke(ord("A")))
+        table.has("A", 1, 0)
         table.asks("A")
         assert table.has("A", 1, 1) == ["grant A"]
         table.releases("A")
@@ -242,10 +251,7 @@ def test_who_can_not_be_put_to_sleep_is_tried_again_later_and_later() -> None:
     table = sleepers("A", after=10)
     moments = []
     for _ in range(12):
-        while (said := table.timer()) not in (["evict A 0"], ["sleep A"]):
-            pass
-        if said == ["evict A 0"]:
-            assert table.has("A", 1, 0) == ["sleep A"]
+        leaves(table, "A")
         moments.append(table.now)
         table.feed(StayedAwake(ord("A"), "a thread is in the driver"))
         assert shown(table, "A").awake_reason == "a thread is in the driver"
@@ -366,9 +372,28 @@ def test_a_process_sleeps_and_wakes_on_all_of_its_devices() -> None:
     states = {core.client(number, 1.0).state for numbers in clients.values() for number in numbers}
     assert states == {ShownState.ASLEEP}
     # There is room for one context on the second device.
-    core.handle(DeviceSeen(OTHER, TOTAL * GIB, 14 * GIB), 2.0)
+    seen = DeviceSeen(OTHER, TOTAL * GIB, 14 * GIB + GIB // 2)
+    core.handle(seen, 2.0)
     core.handle(WakeWanted(5), 2.0)
-    said = core.handle(WakeWanted(6), 2.0)
-    assert core.client(clients[6][0], 2.0).state is not ShownState.IDLE
+    core.handle(WakeWanted(6), 2.0)
+    said = [*core.handle(DeviceSeen(DEVICE, TOTAL * GIB), 2.1), *core.handle(seen, 2.1)]
+    assert [action for action in said if isinstance(action, Wake)] == [Wake(5, tuple(clients[5]))]
     core.handle(Woke(5), 3.0)
-    assert core.client(clients[5][0], 3.0).state is ShownState.IDLE
+    assert {core.client(number, 3.0).state for number in clients[5]} == {ShownState.IDLE}
+    assert {core.client(number, 3.0).state for number in clients[6]} == {ShownState.WAKING}
+    for number in clients[5]:
+        core.handle(PinnedMeasured(number, GIB), 3.0)
+        core.handle(ResidencyReported(number, 2, 0, 0), 3.0)
+    assert core.handle_timer(core.deadline() or 0.0) == [Sleep(5, tuple(clients[5]))]
+
+
+def test_it_wakes_when_a_measurement_shows_the_room() -> None:
+    """Somebody unknown took what its context needs, and B has to leave for that."""
+    table = sleepers("A", context=1)
+    table.comes("B", 12)
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    table.measures = False
+    assert "measure" in table.feed(WakeWanted(ord("A")))
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 3 * GIB)) == ["evict B 10"]
+    assert "wake A" in table.has("B", 12, 10)

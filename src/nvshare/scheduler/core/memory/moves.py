@@ -199,7 +199,7 @@ class Moves:
         self._residency.requests.settle(client.number, context_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if client.stays_in else memory.allotted_bytes
-        spare = admitted if nobody_lacks(self._waiting()) else wanted
+        spare = wanted if growth.wakes or not nobody_lacks(self._waiting()) else admitted
         allotted = max(memory.allotted_bytes, wanted, min(spare, memory.charge_bytes + self._room_for(client)))
         self._allot(client, allotted, growth.request)
         return True

@@ -46,6 +46,8 @@ class Residency:
         self.requests = Requests(ledger, self.estates, self.clients)
         self.device, self.ledger, self.host, self.grace_seconds = device, ledger, host, grace_seconds
         self.sleepers = sleepers
+        self.checked = True
+        """The device was measured since that was wanted before a process wakes."""
         self.kept = False
         """What room there is, is for a growth."""
         self._cramped: frozenset[int] = frozenset()
@@ -126,14 +128,20 @@ class Residency:
         return self.ledger.left_bytes - self.ledger.shortage_bytes - charged
 
     @property
+    def alone_room_bytes(self) -> int:
+        """The same with the reserve."""
+        return self.room_bytes + self.ledger.reserve_bytes
+
+    @property
     def holder_grows(self) -> bool:
         """Whether a holder waits for memory."""
         return any(client.state is ClientState.HOLDING for client in self.growing.values())
 
     @property
     def is_measurement_awaited(self) -> bool:
-        """Whether a growth is in doubt until the device is measured anew."""
-        return any(client.memory.growth and client.memory.growth.doubted for client in self.growing.values())
+        """Whether a growth is in doubt until the device is measured anew, or a process wakes only then."""
+        growths = (client.memory.growth for client in self.growing.values())
+        return not self.checked or any(growth and growth.doubted for growth in growths)
 
     def never_fits(self, client: Client) -> bool:
         """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""

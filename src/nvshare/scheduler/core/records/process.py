@@ -45,6 +45,8 @@ class Process:
     """How many times as long as others it stays awake: it woke though it had nothing to do for its devices."""
     grants: int = 0
     """How many its clients had had by then."""
+    measured: bool = False
+    """It has room for its contexts by what is known, and its devices are measured once more before it wakes."""
     wanted: bool = False
     """A call waits at its door, or the operator wants it awake."""
     reason: str = ""
@@ -67,4 +69,4 @@ class Process:
     @property
     def is_moving(self) -> bool:
         """Whether something will be said of it: its memory leaves, or the shell is at work."""
-        return self.state in (Sleep.LEAVING, Sleep.FALLING, Sleep.WAKING)
+        return self.measured or self.state in (Sleep.LEAVING, Sleep.FALLING, Sleep.WAKING)

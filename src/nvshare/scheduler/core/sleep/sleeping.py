@@ -8,8 +8,8 @@
 - *How.* Its memory leaves first (moves.py). Then the shell has it close its door and checkpoints it. If it was needed
   meanwhile, or a thread of it is in the driver, it stays awake, and is not tried again for a while.
 - *Waking.* A call at its door wants it awake. Each of its clients asks for room for its context, as for a first one,
-  but is never refused: without room the driver would lose the process. Then the shell wakes it. Of processes on
-  several devices one comes back at a time, so that no two wait for each other.
+  but is never refused. Since the driver would lose it without room, its devices are measured before it is woken. Of
+  processes on several devices one comes back at a time, so that no two wait for each other.
 - *Flapping.* Who woke without having asked for a device since it fell asleep (it polls events, or asks what memory is
   free) stays awake twice as long the next time.
 """
@@ -20,7 +20,7 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
-from nvshare.scheduler.core.actions import Action, Wake
+from nvshare.scheduler.core.actions import Action, Measure, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -277,8 +277,9 @@ class Sleeping:
             case Sleep.ASLEEP if self._may_come(process):
                 return self._come(process)
             case Sleep.COMING if all(client.memory.has_context for client, _ in self._clients_of(process)):
-                process.state = Sleep.WAKING
-                actions.append(Wake(process.number, tuple(process.clients)))
+                if self._has_room(process, actions):
+                    process.state, process.measured = Sleep.WAKING, False
+                    actions.append(Wake(process.number, tuple(process.clients)))
             case _:
                 pass
         return []
@@ -287,6 +288,16 @@ class Sleeping:
         """Whether no other that is on several devices comes back, if it is on several."""
         coming = (each for each in self._moving.values() if each.state is Sleep.COMING)
         return len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
+
+    def _has_room(self, process: Process, actions: list[Action]) -> bool:
+        """Whether measurements show it that were made since it had room by what was known."""
+        devices = [device for device in self._devices_of(process) if device.ledger.total_measured]
+        if not process.measured:
+            process.measured = True
+            for device in devices:
+                device.residency.checked = False
+                actions.append(Measure(device.uuid))
+        return all(device.residency.checked and device.residency.alone_room_bytes >= 0 for device in devices)
 
     def _come(self, process: Process) -> list[Device]:
         process.state = Sleep.COMING
