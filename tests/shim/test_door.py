@@ -56,6 +56,12 @@ def test_nobody_is_inside(
     children.run_python("door_stress.py", knocking, scheduling, str(threads), str(closings), *others, timeout=120)
 
 
+def test_linked_with_what_only_the_driver_knows(children: Children, compile_c: Callable[..., Path], spy: Path) -> None:
+    """A process can never sleep in which an object is linked with a function of the driver that is in no list."""
+    beyond = compile_c("programs/beyond.c", "beyond.so", "-shared", "-fPIC", str(spy / "libcuda.so.1"))
+    children.run_python("door_linked.py", str(beyond))
+
+
 def test_scheduler_that_can_wake_nobody(start: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler) -> None:
     """Without a scheduler, or with one that is too old, calls wait for a newer one, and the user is told."""
     program = start()
