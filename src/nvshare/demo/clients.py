@@ -1,8 +1,8 @@
-"""What the demo is told of the scheduler's clients while its jobs run."""
+"""What the demo is told of the scheduler's clients while its programs run, and afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -15,9 +15,26 @@ class Seen:
     """What of its memory is on the device."""
     moves: bool
     """Memory of it comes in or leaves."""
+    has_context: bool
+    """Something of it is on the device, if only its context."""
+    sleeps: int
+    """How often it fell asleep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Did:
+    """What a client did for a while; times are of CLOCK_MONOTONIC."""
+
+    what: str
+    """waiting, holding, leaving, asleep, waking; out or in: its memory moved."""
+    begin: float
+    end: float
 
 
 ClientStates = Callable[[], Mapping[int, Seen]]
 """Returns what the scheduler said of its clients, by pid, as far as it did since the last call.
 
 Raises DemoError when the scheduler is gone."""
+
+Deeds = Callable[[], Mapping[int, Sequence[Did]]]
+"""Returns what the scheduler's clients did since its start, by pid. Raises DemoError when the scheduler is gone."""

@@ -1,9 +1,11 @@
-"""What one job of the demo has to do, and the events that it reports meanwhile: both as JSON, one document per line."""
+"""What one job of the demo has to do, and what the processes of a demo report: as JSON, one document per line."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,24 @@ class Broken:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One of many programs has answered a request; times are of CLOCK_MONOTONIC."""
+
+    begin: float
+    end: float
+    wrong: int
+    """How many numbers of the program's data were not what they must be, and how many requests were not counted."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the request took."""
+        return self.end - self.begin
+
+
 Event = Started | Progress | Finished | Broken
+EVENTS: tuple[type[Event], ...] = (Started, Progress, Finished, Broken)
+Kind = TypeVar("Kind", bound=Event | Answered)
 
 
 def plan_to_text(plan: Plan) -> str:
@@ -70,16 +89,16 @@ def plan_from_text(text: str) -> Plan:
     return Plan(**json.loads(text))
 
 
-def event_to_line(event: Event) -> str:
-    """For the job's standard output."""
+def event_to_line(event: Event | Answered) -> str:
+    """For a process's standard output."""
     return json.dumps({"event": type(event).__name__, **asdict(event)})
 
 
-def event_from_line(line: str) -> Event:
-    """The reverse of ``event_to_line``; ValueError for anything else."""
+def event_from_line(line: str, kinds: Iterable[type[Kind]]) -> Kind:
+    """The reverse of ``event_to_line`` for events of these kinds; ValueError for anything else."""
     fields = json.loads(line)
-    kinds: dict[str, type[Event]] = {kind.__name__: kind for kind in (Started, Progress, Finished, Broken)}
+    named = {kind.__name__: kind for kind in kinds}
     name = fields.pop("event", None) if isinstance(fields, dict) else None
-    if name not in kinds:
-        raise ValueError(f"no event of a job: {line!r}")
-    return kinds[name](**fields)
+    if name not in named:
+        raise ValueError(f"no event: {line!r}")
+    return named[name](**fields)

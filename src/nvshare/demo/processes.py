@@ -16,7 +16,7 @@ from types import FrameType
 
 from nvshare import paths, scheduler_process
 from nvshare.demo.errors import DemoError
-from nvshare.demo.plan import Broken, Event, Plan, event_from_line, plan_to_text
+from nvshare.demo.plan import EVENTS, Broken, Event, Kind, Plan, event_from_line, plan_to_text
 from nvshare.demo.report import DeviceInfo
 from nvshare.scheduler_process import SchedulerStartError
 
@@ -49,6 +49,8 @@ class Setup:
     quantum_seconds: float
     reserve_bytes: int | None = None
     """What the scheduler keeps free on each device; None: what it chooses."""
+    sleep_after_seconds: float | None = None
+    """None: programs sleep only if others lack memory."""
 
 
 def devices(environment: Mapping[str, str]) -> list[DeviceInfo]:
@@ -74,10 +76,11 @@ def scheduler(run_dir: paths.RunDir, setup: Setup) -> Iterator[None]:
     idle = ("--exit-when-idle", str(scheduler_process.EXIT_WHEN_IDLE_SECONDS))
     sharing = ("--policy", setup.policy, "--quantum", f"{setup.quantum_seconds:g}")
     reserve = () if setup.reserve_bytes is None else ("--reserve", f"{setup.reserve_bytes >> 10}KiB")
-    command = scheduler_process.command(run_dir, *sharing, *reserve, *idle)
+    sleep = () if setup.sleep_after_seconds is None else ("--sleep-after", f"{setup.sleep_after_seconds:g}")
+    command = scheduler_process.command(run_dir, *sharing, *reserve, *sleep, *idle)
     run_dir.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = run_dir.log_file
-    with log.open("wb") as output, _process(command, setup.environment, output.fileno(), output.fileno()) as started:
+    with log.open("wb") as output, process(command, setup.environment, output.fileno(), output.fileno()) as started:
         try:
             scheduler_process.wait_until_accepting(run_dir, lambda: started.poll() is None, log)
         except SchedulerStartError as error:
@@ -95,7 +98,7 @@ def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> It
         try:
             for place, plan in enumerate(plans):
                 command = [sys.executable, "-m", "nvshare.demo.job", plan_to_text(plan)]
-                process = _start(command, environment, subprocess.PIPE, errors.fileno())
+                process = start(command, environment, subprocess.PIPE, errors.fileno())
                 started.append(process)
                 pids.append(process.pid)
                 threading.Thread(target=_read_events, args=(place, process, events), daemon=True).start()
@@ -104,44 +107,52 @@ def jobs(plans: Sequence[Plan], environment: Mapping[str, str], log: Path) -> It
             for process in started:
                 process.terminate()
             for process in started:
-                _end(process)
+                end(process)
 
 
 JobEvents = queue.SimpleQueue[JobEvent]
 
 
 def _read_events(place: int, process: subprocess.Popen[bytes], events: JobEvents) -> None:
+    for event in events_of(process, EVENTS):
+        events.put(JobEvent(place, event))
+
+
+def events_of(process: subprocess.Popen[bytes], kinds: Sequence[type[Kind]]) -> Iterator[Kind | Broken | Ended]:
+    """What a process reports, of these kinds, as it comes."""
     assert process.stdout is not None
     with process.stdout:
         for line in process.stdout:
             try:
-                event = event_from_line(line.decode())
+                yield event_from_line(line.decode(), kinds)
             except ValueError as error:
-                event = Broken(str(error))
-            events.put(JobEvent(place, event))
-    events.put(JobEvent(place, Ended(process.wait())))
+                yield Broken(str(error))
+    yield Ended(process.wait())
 
 
 @contextmanager
-def _process(
+def process(
     command: list[str], environment: Mapping[str, str], stdout: int, stderr: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    process = _start(command, environment, stdout, stderr)
+    """A process of the demo, for as long as the block lasts."""
+    process = start(command, environment, stdout, stderr)
     try:
         yield process
     finally:
         process.terminate()
-        _end(process)
+        end(process)
 
 
-def _start(command: list[str], environment: Mapping[str, str], stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+def start(command: list[str], environment: Mapping[str, str], stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+    """A process of the demo, with nothing to read."""
     # A session of its own: Ctrl-C reaches the demo alone, which then ends its processes in order.
     return subprocess.Popen(
         command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
     )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Returns when it is over; it was told to end."""
     try:
         process.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from nvshare import display, paths, shim
-from nvshare.demo import processes, simulation, terminal
+from nvshare import display, paths
+from nvshare.demo import processes, simulation, stage, terminal
 from nvshare.demo.clients import ClientStates
 from nvshare.demo.errors import DemoError
 from nvshare.demo.html_page import html_page
@@ -37,8 +35,6 @@ _SIMULATED_RESERVE_BYTES = 16 * _MIB
 """All a 32nd of jobs of 12 GiB on GPUs of 16 GiB: what is swapped is really moved, by a processor, to host memory."""
 _REAL_BLOCK_BYTES = 240 * _MIB
 _PAGING_SECONDS = 8.0
-_LOG_LINES = 8
-_SUN_PATH_BYTES = 107
 
 WatchClients = Callable[[paths.RunDir], AbstractContextManager[ClientStates]]
 """Begins to follow the scheduler of a run directory."""
@@ -50,8 +46,8 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
     DemoError: it could not run, or it saw what must not be.
     """
     console = Console(highlight=False)
-    _make(output)
-    with processes.ending_on_signals(), _scratch() as name:
+    stage.make(output)
+    with processes.ending_on_signals(), stage.scratch() as name:
         scratch = Path(name)
         if real:
             report = _run_real(console, _real(environment), scratch, watch_clients)
@@ -170,33 +166,13 @@ def _jobs(
     """A scheduler and the jobs under it; an error of theirs has what they said last."""
     run_dir = paths.RunDir(scratch / "run")
     log = scratch / "jobs.log"
-    jobs = processes.jobs(plans, {**setup.environment, **_client_variables(run_dir, setup)}, log)
+    jobs = processes.jobs(plans, {**setup.environment, **stage.client_variables(run_dir, setup)}, log)
     # Watching comes last: gRPC's threads begin with it, and what has threads should not fork.
     try:
         with processes.scheduler(run_dir, setup), jobs as (pids, events), watch_clients(run_dir) as client_states:
             yield _Running(ProgressDisplay(console, devices, plans, pids), pids, events, client_states)
     except DemoError as error:
-        raise DemoError(f"{error}{_end_of(log)}") from error
-
-
-def _client_variables(run_dir: paths.RunDir, setup: processes.Setup) -> dict[str, str]:
-    """What makes the jobs clients of the demo's scheduler."""
-    try:
-        return {**shim.preload_environment(run_dir, setup.environment), paths.MEMORY: setup.memory}
-    except FileNotFoundError as error:
-        raise DemoError(str(error)) from error
-
-
-def _end_of(log: Path) -> str:
-    """What the jobs wrote on stderr last, as further lines of a message."""
-    lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:] if log.exists() else []
-    return "".join(f"\n  {line}" for line in lines)
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder whose path is short enough for the sockets in it, also where TMPDIR is long."""
-    longest = len(os.fsencode(tempfile.gettempdir())) + len("/nvshare-demo-12345678/paged/run/client/scheduler.sock")
-    return tempfile.TemporaryDirectory(prefix="nvshare-demo-", dir="/tmp" if longest > _SUN_PATH_BYTES else None)
+        raise DemoError(f"{error}{stage.end_of(log)}") from error
 
 
 def _plans(block_bytes: int, devices: int, *, stamped: bool) -> list[Plan]:
@@ -226,13 +202,6 @@ def _stamped(
         own = [Span(pid, Kind.KERNEL, "spin", start, end, pid) for start, end in job.stamps]
         spans[devices[plan.ordinal].uuid] += own
     return spans
-
-
-def _make(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DemoError(f"{output} can't be made ({error.strerror}); choose another --output") from error
 
 
 def _show(console: Console, report: Report, output: Path) -> None:

@@ -23,29 +23,55 @@ Everything but the GPUs is real: the library, the scheduler, the protocol betwee
 The record of what each GPU executed and moved when is drawn as a timeline, \
 and written as a page for a browser and as a trace for https://ui.perfetto.dev. Takes about a minute.
 
+With [bold]--many[/bold] it shows sleep instead: a hundred programs on one simulated GPU of 16 GiB, where 27 of their \
+contexts have room. Each answers a request now and then, and is off the GPU in between, context and all. Takes about \
+two minutes and 3 GiB of host memory.
+
 [bold]Examples:[/bold]
 
   nvshare-ctl demo
-  nvshare-ctl demo --real    on this machine's GPUs, with jobs of 1 GiB
+  nvshare-ctl demo --real       on this machine's GPUs, with jobs of 1 GiB
+  nvshare-ctl demo --many 40    forty programs that sleep and wake
 
-[bold]Exit codes:[/bold] 1 a result was wrong, or two jobs were on one GPU at once, or the demo could not run.
+[bold]Exit codes:[/bold] 1 a result was wrong, or two jobs were on one GPU at once, or the demo could not run; with \
+--many, too, if a program ended or never slept.
 """
+
+_PROGRAMS = 100
+_MOST_PROGRAMS = 400
+"""512 processes may use a simulated GPU, and each program's pipe takes a descriptor."""
 
 
 def demo(
     context: typer.Context,
+    programs: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[N]", min=1, max=_MOST_PROGRAMS, show_default=False, help="How many, with --many. [default: 100]"
+        ),
+    ] = None,
+    many: Annotated[bool, typer.Option("--many", help="Many programs that sleep, on one simulated GPU.")] = False,
     real: Annotated[bool, typer.Option("--real", help="Use this machine's first GPUs, at most two.")] = False,
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", parser=path_of, help="Where the page and the trace go.")
     ] = Path("nvshare-demo"),
 ) -> None:
     """Ends with exit code 1 when what was seen is not as it must be."""
+    if programs is not None and not many:
+        raise typer.BadParameter("a number of programs goes with --many")
+    if many and real:
+        raise typer.BadParameter("--many is for a simulated GPU, and not with --real")
     # Imported only when the demo runs: the other commands need not wait for it, nor for gRPC.
-    from nvshare.ctl.asking.demo_clients import watching_clients
+    from nvshare.ctl.asking.demo_clients import deeds, watching_clients
     from nvshare.demo import runner
+    from nvshare.demo.many import runner as many_runner
 
     try:
         with interrupts.Raised():
-            runner.run(real, output, context.obj, watching_clients)
+            if many:
+                ask = many_runner.Scheduler(watching_clients, deeds)
+                many_runner.run(programs or _PROGRAMS, output, context.obj, ask)
+            else:
+                runner.run(real, output, context.obj, watching_clients)
     except DemoError as error:
         raise CommandError(str(error)) from error
