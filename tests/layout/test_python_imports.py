@@ -125,7 +125,7 @@ CORE_MAY_IMPORT: dict[str, set[str]] = {
     "memory": {*CORE_WORDS, "records"},
     "lock": {*CORE_WORDS, "records", "mix", "memory"},
     "device": {*CORE_WORDS, "records", "memory", "lock"},
-    "sleep": {*CORE_WORDS, "records", "device"},
+    "sleep": {*CORE_WORDS, "records", "memory", "device"},
     "gangs": {*CORE_WORDS, "records", "device"},
 }
 MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, SCHEDULER / "core": CORE_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}

@@ -143,20 +143,6 @@ def test_nobody_waits_nobody_looks() -> None:
     assert state.deadline == NEVER
 
 
-def test_rests_though_nobody_waits() -> None:
-    """So that its process can sleep; and sooner, as soon as somebody waits."""
-    state = holding(grant=2)
-    state.handle(Event.WAITERS, waiters=0, idle_microseconds=1000 * MILLISECOND)
-    assert state.pass_time() == [Done(Action.LOOK)]
-    state.handle(Event.LOOKED, submissions=10, completed=True)
-    assert state.deadline == state.now + 1000 * MILLISECOND
-    state.handle(Event.WAITERS, waiters=1, idle_microseconds=20 * MILLISECOND)
-    assert state.deadline == state.now + 20 * MILLISECOND
-    state.handle(Event.WAITERS, waiters=0, idle_microseconds=1000 * MILLISECOND)
-    assert state.pass_time() == [Done(Action.LOOK)]
-    assert state.handle(Event.LOOKED, submissions=10, completed=True) == [Done(Action.DRAIN)]
-
-
 def test_idleness_counts_from_when_somebody_waits() -> None:
     """A look from an earlier wait says nothing about the next one."""
     state = holding()

@@ -38,7 +38,7 @@ CASES = [
     *PLAIN,
     *FRAMES,
     *LOSSES,
-    Case("idle while others wait", Event.LOOKED, before={"waiters": 1, "completed": True}),
+    Case("idle while others wait", Event.LOOKED, before={"gives_way": True, "completed": True}),
     Case("drained", Event.DRAINED),
     Case("drained, threads wait", Event.DRAINED, {"waiting": True}),
     Case("drained, no connection", Event.DRAINED, link=Link.DOWN),

@@ -185,3 +185,17 @@ def test_one_look_at_a_time() -> None:
     assert state.deadline == NEVER
     state.handle(Event.LOOKED, submissions=1, completed=True)
     assert state.deadline == state.now + 1000
+
+
+def test_rests_though_nobody_waits() -> None:
+    """So that its process can sleep; and sooner, as soon as somebody waits."""
+    state = holding(grant=2)
+    state.handle(Event.WAITERS, waiters=0, idle_microseconds=SECOND)
+    assert state.pass_time() == [Done(Action.LOOK)]
+    state.handle(Event.LOOKED, submissions=10, completed=True)
+    assert state.deadline == state.now + SECOND
+    state.handle(Event.WAITERS, waiters=1, idle_microseconds=20 * 1000)
+    assert state.deadline == state.now + 20 * 1000
+    state.handle(Event.WAITERS, waiters=0, idle_microseconds=SECOND)
+    assert state.pass_time() == [Done(Action.LOOK)]
+    assert state.handle(Event.LOOKED, submissions=10, completed=True) == [Done(Action.DRAIN)]

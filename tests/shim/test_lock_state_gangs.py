@@ -84,5 +84,5 @@ def test_a_member_that_was_put_off_drains_again() -> None:
     state = holding_in_gang()
     state.handle(Event.DROP_LOCK, grant=1)
     assert state.handle(Event.PUT_OFF)[-1] == Done(Action.OPEN_GATE)
-    state.raw.waiters = 0
+    state.raw.gives_way = False
     assert state.pass_time() == [Done(Action.DRAIN)]

@@ -76,9 +76,12 @@ class Place:
         policy: str = "auto",
         run_dir: paths.RunDir | None = None,
         host_memory: str = f"{HOST_GIB}GiB",
+        sleep_after: float | None = None,
     ) -> Scheduler:
         """A scheduler of its own, by default in a new run directory."""
-        return self.stack.enter_context(_scheduler(self, quantum, policy, run_dir or self.run_dir(), host_memory))
+        options = ["--policy", policy, "--quantum", str(quantum), "--host-memory", host_memory]
+        options += [] if sleep_after is None else ["--sleep-after", str(sleep_after)]
+        return self.stack.enter_context(_scheduler(self, run_dir or self.run_dir(), options))
 
 
 def left_for(data: int, programs: int) -> int:
@@ -128,6 +131,32 @@ class Scheduler:
             finally:
                 stream.cancel()
                 reader.join()
+
+    def states(self) -> dict[int, str]:
+        """Of each client, by pid."""
+        return {client.pid: client.state for device in self.status().devices for client in device.clients}
+
+    def until(self, pid: int, state: str, seconds: float = 60.0) -> None:
+        """Waits until a process is in that state; ProgramError after so long."""
+        end = time.monotonic() + seconds
+        while (seen := self.states().get(pid)) != state:
+            if time.monotonic() > end:
+                reasons = [c.awake_reason for device in self.status().devices for c in device.clients if c.pid == pid]
+                raise ProgramError(f"a program is {seen}, not {state}, after {seconds:g} s: {reasons}")
+            time.sleep(0.01)
+
+    def put_to_sleep(self, pid: int) -> None:
+        """As soon as it rests, and waits until it is asleep."""
+        self.until(pid, "idle")
+        with admin([self.run_dir]) as stub:
+            stub.Sleep(admin_pb2.SleepRequest(name=f"pid:{pid}"), timeout=60)
+        self.until(pid, "asleep")
+
+    def wake(self, pid: int) -> None:
+        """By command, and waits until it is awake."""
+        with admin([self.run_dir]) as stub:
+            stub.Wake(admin_pb2.SleepRequest(name=f"pid:{pid}"), timeout=60)
+        self.until(pid, "idle")
 
     def set_policy(self, policy: str) -> None:
         """For all devices."""
@@ -192,13 +221,8 @@ class Moved:
 
 
 @contextmanager
-def _scheduler(
-    place: Place, quantum: float, policy: str, run_dir: paths.RunDir, host_memory: str
-) -> Iterator[Scheduler]:
-    options = ("--policy", policy, "--quantum", str(quantum))
-    command = scheduler_process.command(
-        run_dir, *options, "--reserve", f"{RESERVE_BYTES // MIB}MiB", "--host-memory", host_memory
-    )
+def _scheduler(place: Place, run_dir: paths.RunDir, options: list[str]) -> Iterator[Scheduler]:
+    command = scheduler_process.command(run_dir, "--reserve", f"{RESERVE_BYTES // MIB}MiB", *options)
     with run_dir.log_file.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, env=dict(place.environment), stdout=log, stderr=log, start_new_session=True)
     try:

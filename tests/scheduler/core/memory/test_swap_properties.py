@@ -156,8 +156,9 @@ class SwapMachine(RuleBasedStateMachine):
     def see(self) -> None:
         """The device is measured, as that was asked for."""
         if self.in_doubt:
-            self.in_doubt = False
+            self.in_doubt, self.more_to_say = False, True
             self.measure_contexts()
+            self.more_to_say = False
             self.measure_devices()
 
     @rule()

@@ -90,7 +90,7 @@ class Blocking:
                     actions.append(TellWaiters(client.number, 0, REST_SECONDS if rests else 0.0))
 
     def _is_to_rest(self, client: Client) -> bool:
-        return client.process is not None and (client.process.rests or self.is_sleep_lacking)
+        return client.process is not None and (client.process.is_to_rest or self.is_sleep_lacking)
 
     def find(self, first: Unit | None, *, grows: bool = False) -> Sequence[Client]:
         """Finds anew which holders block the first waiter; returns all for which the answer may have changed.

@@ -65,6 +65,8 @@ class Moves:
         self._more_units = iter(units)
         self._now, self._paging_bytes = now, paging_bytes
         self._room = residency.room_bytes - paging_bytes
+        self._one_wakes = residency.sleepers.is_one_waking
+        """So nobody takes from the reserve what it needs to come back."""
         self._pending = 0
         """What is about to leave."""
         self._mover: Client | None = None
@@ -127,7 +129,12 @@ class Moves:
         self._take_back_orders()
         if (lacking := -self._room) > 0:
             movers = list(self._movers(None))
-            if len(movers) == 1 and (movers[0].holds or movers[0] in self._waiting()) and not self._paging_bytes:
+            if (
+                not self._one_wakes
+                and len(movers) == 1
+                and (movers[0].holds or movers[0] in self._waiting())
+                and not self._paging_bytes
+            ):
                 lacking -= self._residency.ledger.reserve_bytes
         if lacking > 0:
             contexts = (client for client in self._residency.growing.values() if not client.memory.has_context)
@@ -247,7 +254,7 @@ class Moves:
 
     def _is_alone(self, client: Client) -> bool:
         """Whether no other has anything that could leave."""
-        return not self._paging_bytes and next(self._movers(client), None) is None
+        return not (self._paging_bytes or self._one_wakes) and next(self._movers(client), None) is None
 
     def _movers(self, for_client: Client | None) -> Iterator[Client]:
         """Which others have something that could leave for a client."""

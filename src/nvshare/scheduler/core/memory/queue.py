@@ -53,11 +53,6 @@ class Queue:
         self._put(client, growth, Wait(_until_ends(reason)))
         return True
 
-    @property
-    def has_sleepers(self) -> bool:
-        """Whether one of them is asleep, and waits for room for its context."""
-        return any(_waits(client)[0].wakes for client in self._clients.values())
-
     def lacks_sleep(self, now: float) -> bool:
         """Whether one of them asks for what is possible only when others sleep that don't."""
         found = False

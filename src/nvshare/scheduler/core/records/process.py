@@ -39,6 +39,8 @@ class Process:
     """When it was last tried in vain to put it to sleep."""
     rests: bool = False
     """It sleeps when it has been idle for long enough, though nobody needs what it has."""
+    asked: bool = False
+    """The operator wants it to sleep as soon as it can."""
     alarm: float = float("inf")
     """When to look whether it has been idle for long enough."""
     patience: int = 1
@@ -46,7 +48,8 @@ class Process:
     grants: int = 0
     """How many its clients had had by then."""
     measured: bool = False
-    """It has room for its contexts by what is known, and its devices are measured once more before it wakes."""
+    """Its devices are measured, for how much its contexts take, or before it wakes for whether there is room for them.
+    """
     wanted: bool = False
     """A call waits at its door, or the operator wants it awake."""
     reason: str = ""
@@ -55,6 +58,11 @@ class Process:
     """It can't sleep at all, for that reason."""
     sleeps: int = 0
     """How often it fell asleep."""
+
+    @property
+    def is_to_rest(self) -> bool:
+        """Whether it is to give way when it is idle for long enough to sleep."""
+        return self.rests or self.asked
 
     @property
     def leaves(self) -> bool:

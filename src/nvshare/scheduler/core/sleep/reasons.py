@@ -34,11 +34,10 @@ def unwilling_reason(client: Client) -> str:
     return ""
 
 
-def awake_reason(client: Client) -> str:
-    """Why the process of a client can't be put to sleep now; empty: as far as this client goes, it can."""
+def busy_reason(client: Client) -> str:
+    """Why the process of a client can't be put to sleep now that may some time; empty: as far as this client goes, it
+    can."""
     memory = client.memory
-    if reason := unwilling_reason(client):
-        return reason
     if client.state is not ClientState.IDLE:
         return f"it is {client.state.value}"
     if memory.growth is not None:

@@ -24,10 +24,12 @@ from nvshare.scheduler.core.actions import Action, Measure, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.memory.admission import WAKING_BYTES
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
-from nvshare.scheduler.core.sleep.reasons import awake_reason, is_out, unwilling_reason
+from nvshare.scheduler.core.sleep.idleness import MOST_PATIENCE, idle_seconds
+from nvshare.scheduler.core.sleep.reasons import busy_reason, is_out, unwilling_reason
 from nvshare.scheduler.core.sleep_events import (
     FellAsleep,
     SleepAsked,
@@ -37,12 +39,6 @@ from nvshare.scheduler.core.sleep_events import (
     WakeWanted,
     Woke,
 )
-from nvshare.scheduler.core.terms import SleepWhen
-
-IDLE_SECONDS: Final = 60.0
-"""How long one is idle that asked to sleep when it is, where the operator did not say how long that is."""
-MOST_PATIENCE: Final = 64
-
 
 _ALLOWED: Final[Mapping[type[SleepEvent], tuple[Sleep, ...]]] = {
     FellAsleep: (Sleep.AWAKE, Sleep.LEAVING, Sleep.FALLING),
@@ -172,30 +168,29 @@ class Sleeping:
 
     def is_willing(self, process: Process) -> bool:
         """Whether it may sleep some time, whatever it does now."""
-        return not process.never and not any(unwilling_reason(client) for client, _ in self._clients_of(process))
+        return not self._unwilling_reason(process)
 
     def awake_reason(self, process: Process) -> str:
         """Why a process can't be put to sleep now; empty: it can."""
-        if process.never:
-            return process.reason
         clients = [client for client, _ in self._clients_of(process)]
         lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
         if lacking > self._host.available_bytes:
             return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
-        return next((reason for client in clients if (reason := awake_reason(client))), "")
+        return self._unwilling_reason(process) or _first(busy_reason(client) for client in clients)
 
     # The rest is its own.
 
     def _ask(self, process: Process, event: SleepAsked) -> list[Device]:
-        if process.is_asleep or process.leaves:
-            return []
-        if reason := self.awake_reason(process):
+        if reason := self._unwilling_reason(process):
             raise IllegalEvent(reason, event)
-        return self._begin(process)
+        if process.state is Sleep.AWAKE:
+            process.asked = True
+            self._moving[process.number] = process
+        return self._devices_of(process)
 
     def _fall_asleep(self, process: Process) -> None:
         """It was told to, or registered asleep."""
-        process.state, process.reason = Sleep.ASLEEP, ""
+        process.state, process.reason, process.asked = Sleep.ASLEEP, "", False
         process.sleeps += 1
         self._lose_patience(process, 1)
         for client, device in self._clients_of(process):
@@ -203,11 +198,12 @@ class Sleeping:
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.reason, process.never = event.reason, event.final
-        process.tried_at = now
+        process.tried_at, process.asked = now, False
         self._lose_patience(process, 2)
         self._be_awake(process, now)
 
     def _want(self, process: Process) -> None:
+        process.asked = False
         if process.state is not Sleep.AWAKE:
             process.wanted = True
             self._moving[process.number] = process
@@ -221,8 +217,9 @@ class Sleeping:
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:
-        process.state, process.wanted = Sleep.AWAKE, False
-        self._moving.pop(process.number, None)
+        process.state, process.wanted, process.measured = Sleep.AWAKE, False, False
+        if not process.asked:
+            self._moving.pop(process.number, None)
         self._set_alarm(process, now)
 
     def _due(self, now: float) -> Iterator[Process]:
@@ -241,22 +238,17 @@ class Sleeping:
 
     def _idle_seconds(self, process: Process) -> float:
         """How long it is to be idle before it sleeps though nobody needs what it has, if it woke for good reason."""
-        seconds = [self._idle_seconds_of(client) for client, _ in self._clients_of(process)]
+        seconds = [idle_seconds(client, self._after_seconds) for client, _ in self._clients_of(process)]
         return max(seconds, default=float("inf"))
-
-    def _idle_seconds_of(self, client: Client) -> float:
-        match client.container.terms.sleep:
-            case SleepWhen.IDLE:
-                return self._after_seconds or IDLE_SECONDS
-            case None if self._after_seconds is not None:
-                return self._after_seconds
-            case _:
-                return float("inf")
 
     def _idle_since(self, process: Process) -> float:
         """Since when it did nothing, as far as that is known."""
         used = max((client.since for client, _ in self._clients_of(process)), default=float("-inf"))
         return max(used, process.woke_at, process.tried_at)
+
+    def _unwilling_reason(self, process: Process) -> str:
+        clients = [client for client, _ in self._clients_of(process)]
+        return process.reason if process.never else _first(unwilling_reason(client) for client in clients)
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
@@ -267,11 +259,15 @@ class Sleeping:
     def _go_on(self, process: Process, actions: list[Action], now: float) -> list[Device]:
         """The next step of one that is neither awake nor simply asleep."""
         match process.state:
+            case Sleep.AWAKE if not process.asked:
+                del self._moving[process.number]
+            case Sleep.AWAKE if not self.awake_reason(process):
+                return self._begin(process)
             case Sleep.LEAVING if process.wanted or self.awake_reason(process):
                 self._be_awake(process, now)
+                return self._devices_of(process)
             case Sleep.LEAVING if all(is_out(client) for client, _ in self._clients_of(process)):
-                process.state = Sleep.FALLING
-                actions.append(PutToSleep(process.number, tuple(process.clients)))
+                return self._let_fall(process, actions, now)
             case Sleep.ASLEEP if not process.wanted:
                 del self._moving[process.number]
             case Sleep.ASLEEP if self._may_come(process):
@@ -284,6 +280,27 @@ class Sleeping:
                 pass
         return []
 
+    def _let_fall(self, process: Process, actions: list[Action], now: float) -> list[Device]:
+        """Has one put to sleep whose memory is out, if it is known how much its contexts take to come back."""
+        clients = self._clients_of(process)
+        unknown = [device for client, device in clients if not client.memory.pinned_measured]
+        unknown = [device for device in unknown if device.ledger.total_measured]
+        if not unknown:
+            process.state, process.measured = Sleep.FALLING, False
+            actions.append(PutToSleep(process.number, tuple(process.clients)))
+        elif not process.measured:
+            self._measure(process, unknown, actions)
+        elif all(device.residency.checked for device in unknown):
+            self._stay_awake(process, StayedAwake(process.number, "NVML does not say what its context takes"), now)
+            return self._devices_of(process)
+        return []
+
+    def _measure(self, process: Process, devices: Iterable[Device], actions: list[Action]) -> None:
+        process.measured = True
+        for device in devices:
+            device.residency.checked = False
+            actions.append(Measure(device.uuid))
+
     def _may_come(self, process: Process) -> bool:
         """Whether no other that is on several devices comes back, if it is on several."""
         coming = (each for each in self._moving.values() if each.state is Sleep.COMING)
@@ -293,11 +310,9 @@ class Sleeping:
         """Whether measurements show it that were made since it had room by what was known."""
         devices = [device for device in self._devices_of(process) if device.ledger.total_measured]
         if not process.measured:
-            process.measured = True
-            for device in devices:
-                device.residency.checked = False
-                actions.append(Measure(device.uuid))
-        return all(device.residency.checked and device.residency.alone_room_bytes >= 0 for device in devices)
+            self._measure(process, devices, actions)
+        rooms = [device.residency for device in devices]
+        return all(each.checked and each.alone_room_bytes >= WAKING_BYTES for each in rooms)
 
     def _come(self, process: Process) -> list[Device]:
         process.state = Sleep.COMING
@@ -311,7 +326,7 @@ class Sleeping:
         if not there:
             return []
         lacks, blocking = device.lacks_sleep(now), device.lock.blocking
-        rest = lacks or device.residency.queue.has_sleepers
+        rest = lacks or any(process.state is Sleep.COMING for _, process in there)
         if blocking.is_sleep_lacking is not rest:
             # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
             blocking.is_sleep_lacking = rest
@@ -363,8 +378,17 @@ class Sleepers:
         there = self._sleeping.on(self._device)
         return [client for client, process in there if process is not own and self._sleeping.may_sleep(process)]
 
+    @property
+    def is_one_waking(self) -> bool:
+        """See ``memory.admission.Sleepers``."""
+        return any(each.memory.asleep and each.memory.has_context for each, _ in self._sleeping.on(self._device))
+
     def willing_bytes(self, client: Client) -> int:
         """See ``memory.admission.Sleepers``."""
         there = self._sleeping.on(self._device)
         willing = [each.memory for each, process in there if self._sleeping.is_willing(process)]
         return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)
+
+
+def _first(reasons: Iterable[str]) -> str:
+    return next(filter(None, reasons), "")

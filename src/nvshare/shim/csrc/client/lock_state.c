@@ -101,7 +101,8 @@ static NVS_LOCK_RULE(on_waiters)
 	if (watching(state) && !watched) {
 		state->completed = false;
 		state->look_at = now;
-	} else if (state->look_at > now + state->idle_microseconds) {
+	} else if (watching(state) && !state->looking &&
+		   state->look_at > now + state->idle_microseconds) {
 		state->look_at = now + state->idle_microseconds;
 	}
 	return true;

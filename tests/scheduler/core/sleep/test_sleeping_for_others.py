@@ -1,0 +1,139 @@
+"""Who sleeps because others lack memory, and how it comes back beside them."""
+
+from __future__ import annotations
+
+from nvshare.scheduler.core.actions import Sleep, Wake
+from nvshare.scheduler.core.events import (
+    Backend,
+    ClaimedState,
+    ClientRegistered,
+    ContainerFound,
+    DeviceSeen,
+    GrowthRequested,
+    PinnedMeasured,
+    ResidencyReported,
+)
+from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, WakeWanted, Woke
+from nvshare.scheduler.core.snapshot import ShownState
+from nvshare.scheduler.core.terms import SleepWhen, Terms
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.sleep.sleepers import OTHER, falls_asleep, full, shown, sleepers
+
+
+def test_a_context_that_does_not_fit_puts_the_least_recently_used_to_sleep() -> None:
+    """A did nothing for longest, but for what it does now."""
+    table = full()
+    table.now = 5.0
+    assert table.asks("A") == ["grant A"]
+    table.releases("A")
+    table.comes("E")
+    assert table.grows("E", 0) == ["sleep B"]
+    assert "allot E 0 as 1" in table.feed(FellAsleep(ord("B")))
+    assert [shown(table, name).state for name in "ABCD"] == [ShownState.IDLE, ShownState.ASLEEP] + [ShownState.IDLE] * 2
+
+
+def test_nobody_sleeps_for_others_before_it_has_rested() -> None:
+    table = full()
+    table.comes("E")
+    assert table.grows("E", 0) == []
+    assert table.timer() == ["sleep A"]
+    assert table.now == 1.0
+
+
+def test_nobody_sleeps_for_what_fits_all_the_same() -> None:
+    table = sleepers("ABC", context=1)
+    table.comes("D")
+    assert "allot D 0 as 1" in table.grows("D", 0)
+    assert table.core.deadline() is None or table.timer() == []
+
+
+def test_nobody_sleeps_for_what_would_not_fit_then_either() -> None:
+    table = sleepers("ABC", context=1)
+    table.answers = table.measures = True
+    table.comes("D")
+    table.grows("D", 0)
+    table.feed(GrowthRequested(ord("D"), 2, 20 * GIB, 0))
+    while table.core.deadline() is not None:
+        assert not [text for text in table.timer() if text.startswith("evict")]
+    assert all(shown(table, name).state is ShownState.IDLE for name in "ABC")
+
+
+def test_it_comes_back_only_where_there_is_room_for_its_context() -> None:
+    """E has what A had; B did nothing for longest now."""
+    table = full()
+    table.comes("E", 0)
+    table.grows("E", 0)
+    assert table.timer() == ["sleep A"]
+    table.feed(FellAsleep(ord("A")))
+    table.has("E", 0, 0)
+    table.feed(PinnedMeasured(ord("E"), GIB))
+    table.feed(SleepOffered(ord("E"), ord("E")))
+    table.now = 10.0
+    assert table.feed(WakeWanted(ord("A"))) == ["sleep B"]
+    assert shown(table, "A").state is ShownState.WAKING
+    assert "wake A" in table.feed(FellAsleep(ord("B")))
+
+
+def test_who_never_sleeps_takes_nothing_that_a_sleeper_needs_to_come_back() -> None:
+    """E would be there for good, as B, C and D are: A could never come back."""
+    table = full()
+    for name in "BCD":
+        table.feed(ContainerFound(ord(name), name, Terms(sleep=SleepWhen.NEVER)))
+    assert table.feed(SleepAsked(ord("A"))) == ["sleep A"]
+    table.feed(FellAsleep(ord("A")))
+    table.comes("E")
+    table.feed(ContainerFound(ord("E"), "E", Terms(sleep=SleepWhen.NEVER)))
+    assert table.grows("E", 0) == ["refuse E 1"]
+    assert "wake A" in table.feed(WakeWanted(ord("A")))
+
+
+def wide(table: Table, process: int, device: str) -> int:
+    """A client of a process with several devices; it has nothing but a context."""
+    number = 10 * process + (device == OTHER)
+    table.feed(ClientRegistered(number, device, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+    table.feed(ResidencyReported(number, 0, 0, 0))
+    table.feed(GrowthRequested(number, 1, 0, 0))
+    table.feed(ResidencyReported(number, 1, 0, 0))
+    table.feed(PinnedMeasured(number, GIB))
+    table.feed(SleepOffered(number, process))
+    return number
+
+
+def test_a_process_sleeps_and_wakes_on_all_of_its_devices() -> None:
+    """And of two such only one comes back at a time."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    core = table.core
+    clients = {process: [wide(table, process, device) for device in (DEVICE, OTHER)] for process in (5, 6)}
+    for process in clients:
+        said = core.handle(SleepAsked(process), 1.0)
+        assert [str(action) for action in said] == [f"Sleep(process={process}, clients={tuple(clients[process])})"]
+        core.handle(FellAsleep(process), 1.0)
+    states = {core.client(number, 1.0).state for numbers in clients.values() for number in numbers}
+    assert states == {ShownState.ASLEEP}
+    # There is room for one context on the second device.
+    seen = DeviceSeen(OTHER, TOTAL * GIB, 14 * GIB + GIB // 2)
+    core.handle(seen, 2.0)
+    core.handle(WakeWanted(5), 2.0)
+    core.handle(WakeWanted(6), 2.0)
+    said = [*core.handle(DeviceSeen(DEVICE, TOTAL * GIB), 2.1), *core.handle(seen, 2.1)]
+    assert [action for action in said if isinstance(action, Wake)] == [Wake(5, tuple(clients[5]))]
+    core.handle(Woke(5), 3.0)
+    assert {core.client(number, 3.0).state for number in clients[5]} == {ShownState.IDLE}
+    assert {core.client(number, 3.0).state for number in clients[6]} == {ShownState.WAKING}
+    for number in clients[5]:
+        core.handle(PinnedMeasured(number, GIB), 3.0)
+        core.handle(ResidencyReported(number, 2, 0, 0), 3.0)
+    assert core.handle_timer(core.deadline() or 0.0) == [Sleep(5, tuple(clients[5]))]
+
+
+def test_it_wakes_when_a_measurement_shows_the_room() -> None:
+    """Somebody unknown took what its context needs, and B has to leave for that."""
+    table = sleepers("A", context=1)
+    table.comes("B", 12)
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    table.measures = False
+    assert "measure" in table.feed(WakeWanted(ord("A")))
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 3 * GIB)) == ["evict B 10"]
+    assert "wake A" in table.has("B", 12, 10)
