@@ -147,7 +147,6 @@ class Scheduler:
 
     def put_to_sleep(self, pid: int) -> None:
         """As soon as it rests, and waits until it is asleep."""
-        self.until(pid, "idle")
         with admin([self.run_dir]) as stub:
             stub.Sleep(admin_pb2.SleepRequest(name=f"pid:{pid}"), timeout=60)
         self.until(pid, "asleep")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from nvshare.scheduler.core.events import DeviceSeen, PinnedAssumed, PinnedMeasured, Policy
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState, SwapSnapshot, Totals
 from nvshare.scheduler.gpus.memory import Process, Usage, measured
@@ -67,6 +69,15 @@ def test_client_that_nvml_does_not_list() -> None:
     used = 3 * GIB + 2 * ASSUMED
     assert measured(seen, processes, Usage(TOTAL, used, {})) == []
     assert measured(seen, processes, Usage(TOTAL, used + GIB, {})) == [DeviceSeen("GPU-0", TOTAL, GIB)]
+
+
+@pytest.mark.parametrize("state", [ShownState.ASLEEP, ShownState.WAKING])
+@pytest.mark.parametrize("pid", [0, 10])
+def test_nothing_is_assumed_of_who_sleeps(state: ShownState, pid: int) -> None:
+    """What is in use is others': room that one would wake into is not there."""
+    seen = device(replace(client(1, GIB, pinned=0), state=state))
+    usage = Usage(TOTAL, 3 * GIB, {99: 3 * GIB})
+    assert measured(seen, {1: Process(pid, "swap")}, usage) == [DeviceSeen("GPU-0", TOTAL, 3 * GIB)]
 
 
 def test_hidden_clients_are_charged_with_what_is_in_use_at_most() -> None:

@@ -18,7 +18,7 @@ class ShownState(Enum):
     LEAVING = "leaving"
     """It holds still and was asked to leave."""
     ASLEEP = "asleep"
-    """Its process is checkpointed, or is being so: it has nothing on its devices."""
+    """Its process is checkpointed: it has nothing on its devices."""
     WAKING = "waking"
     """It waits for room for its context, or gets that back."""
     UNRESPONSIVE = "unresponsive"

@@ -14,8 +14,8 @@ NATIVE = "native"
 """
 
 
-_IDLE = (ShownState.IDLE, ShownState.ASLEEP)
-"""Without work: whoever has a context then is listed."""
+_ASLEEP = (ShownState.ASLEEP, ShownState.WAKING)
+"""Nothing of it is there before it is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def measured(
 def _told_apart(
     clients: Iterable[ClientSnapshot], processes: Mapping[int, Process], usage: Usage
 ) -> tuple[dict[int, list[ClientSnapshot]], list[ClientSnapshot], list[ClientSnapshot]]:
-    """By pid those whose bytes NVML gives; those whose it does not; and those that have no context."""
+    """By pid those whose bytes NVML gives; those whose it does not; those that have no context. Sleepers are none."""
     # Pids that NVML sees from another namespace would match no client.
     lists_clients = any(process.pid in usage.processes for process in processes.values())
     by_pid: dict[int, list[ClientSnapshot]] = {}
@@ -98,9 +98,9 @@ def _told_apart(
         pid = processes[client.client].pid
         if usage.processes.get(pid) is not None:
             by_pid.setdefault(pid, []).append(client)
-        elif lists_clients and pid and pid not in usage.processes and client.state in _IDLE:
+        elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
             without_context.append(client)
-        else:
+        elif client.state not in _ASLEEP:
             hidden.append(client)
     return by_pid, hidden, without_context
 

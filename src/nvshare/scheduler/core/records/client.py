@@ -15,7 +15,6 @@ from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
 _SHOWN = {
-    Sleep.FALLING: ShownState.ASLEEP,
     Sleep.ASLEEP: ShownState.ASLEEP,
     Sleep.COMING: ShownState.WAKING,
     Sleep.WAKING: ShownState.WAKING,

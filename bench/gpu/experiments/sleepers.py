@@ -1,0 +1,179 @@
+"""Experiments with programs that sleep: what they keep on the card, how long waking takes, how many there can be."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.gpu.experiments.frameworks import SAME_RESULTS, TRAININGS, reference_steps
+from bench.gpu.experiments.jobs import kind
+from bench.gpu.running.place import Place, Scheduler, left_for
+from bench.gpu.running.program import Program
+from bench.gpu.running.rows import Table
+
+REST_SECONDS = 0.2
+ROUNDS = 7
+SIZES = (0.25, 4, 20)
+"""GiB; the first is what a program has that has nothing."""
+MANY = 40
+SLEEPS = 200
+
+
+USED = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0)).used)"
+
+
+def card_bytes(place: Place) -> int:
+    """What all processes together have on the first device."""
+    asked = subprocess.run(
+        [sys.executable, "-c", USED], env=dict(place.environment), capture_output=True, text=True, check=True
+    )
+    return int(asked.stdout)
+
+
+def request(job: Program) -> float:
+    """Seconds of one small piece of work, as its program sees them; its result is the same each time."""
+    ran = job.ask("run", steps=1)
+    return float(ran["ended"] - ran["begun"]) / 1e9
+
+
+def card(place: Place, table: Table) -> None:
+    """What a program that sleeps has on the card."""
+    scheduler = place.scheduler(2)
+    before = card_bytes(place)
+    job = place.ready("job", "job.py", scheduler.clients, kind(place), 0)
+    job.ask("hold", size=place.unit)
+    awake = card_bytes(place) - before
+    scheduler.put_to_sleep(job.process.pid)
+    asleep = card_bytes(place) - before
+    job.ask("run", steps=20)
+    table.row(
+        "card",
+        f"a program with {place.unit / 2**30:.4g} GiB",
+        f"{asleep / 2**20:.0f} MiB asleep",
+        "<= 10 MiB",
+        f"{awake / 2**20:.0f} MiB awake",
+        {"asleep": asleep, "awake": awake},
+    )
+
+
+def wake(place: Place, table: Table) -> None:
+    """From a call to the end of its kernel, of a program that sleeps; and when only its data was out."""
+    scheduler = place.scheduler(2)
+    job = place.ready("job", "job.py", scheduler.clients, kind(place), 0)
+    pid = job.process.pid
+    for gib in SIZES:
+        size = int(gib * place.unit)
+        job.ask("hold", size=size)
+        request(job)
+        digest = job.ask("digest")["digest"]
+        warm, asleep, out = [], [], []
+        for _ in range(ROUNDS):
+            scheduler.put_to_sleep(pid)
+            asleep.append(request(job))
+            warm.append(request(job))
+            scheduler.put_to_sleep(pid)
+            scheduler.wake(pid)
+            out.append(request(job))
+        right = job.ask("digest")["digest"] == digest
+        job.ask("release")
+        middle = {name: statistics.median(each) for name, each in (("asleep", asleep), ("out", out), ("warm", warm))}
+        table.row(
+            "wake",
+            f"{size / 2**30:.4g} GiB, to the end of the first kernel",
+            f"asleep {middle['asleep']:.3f} s, only its data out {middle['out']:.3f} s",
+            "<= 0.35 s and its data; 20 GB: <= 0.75 and 0.40 s" if place.unit >= 1 << 30 else "",
+            f"in {middle['warm']:.4f} s; most {max(asleep):.3f} s, {ROUNDS} rounds; "
+            f"contents {'equal' if right else 'DIFFER'}",
+            {"asleep": asleep, "out": out, "warm": warm, "right": right},
+        )
+
+
+def many(place: Place, table: Table) -> None:
+    """More programs than the card has room for contexts, each asked twice in random order."""
+    count, size = (16, place.unit // 2) if place.simulated else (MANY, place.unit // 4)
+    place.hog(left_for(4 * place.unit, 6))
+    scheduler = place.scheduler(2, sleep_after=REST_SECONDS)
+    jobs: list[Program] = []
+    for number in range(count):
+        job = place.ready(f"job{number}", "job.py", scheduler.clients, kind(place), 0)
+        job.ask("hold", size=size)
+        request(job)
+        jobs.append(job)
+    digests = [job.ask("digest")["digest"] for job in jobs]
+    slept = _wait_until_all_sleep(scheduler, jobs)
+    order = list(range(count)) * 2
+    random.Random(1).shuffle(order)
+    seconds = [request(jobs[number]) for number in order]
+    right = sum(job.ask("digest")["digest"] == digest for job, digest in zip(jobs, digests, strict=True))
+    table.row(
+        "many",
+        f"{count} programs, of which about 6 contexts fit",
+        f"{right} of {count} right; asleep at a time {slept}",
+        "all",
+        f"a request: median {statistics.median(seconds):.3f} s, most {max(seconds):.3f} s",
+        {"right": right, "asleep": slept, "seconds": seconds},
+    )
+
+
+def contents(place: Place, table: Table) -> None:
+    """Trainings, two at a time, that sleep between a few steps, against the same without nvshare: bytes that differ."""
+    folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory()))
+    environment = {**place.environment, **SAME_RESULTS}
+    references = {name: place.start(f"{name}-alone", "train.py", environment, name) for name in TRAININGS}
+    steps = reference_steps(references, table)
+    for name in steps:
+        references[name].send("save", path=str(folder / name))
+    for name in steps:
+        references[name].answer()
+        references[name].end()
+    names = list(steps)
+    for pair in (names[begin : begin + 2] for begin in range(0, len(names), 2)):
+        scheduler = place.scheduler(0.2, "exclusive", sleep_after=REST_SECONDS)
+        trainings = {name: place.start(name, "train.py", {**scheduler.clients, **SAME_RESULTS}, name) for name in pair}
+        place.there(*trainings.values())
+        for training in trainings.values():
+            training.ask("prepare")
+        _train_and_sleep(scheduler, trainings, steps, -(-SLEEPS // len(names)))
+        for name, training in trainings.items():
+            compared = training.ask("wrong_bytes", path=str(folder / name))
+            sleeps = _sleeps(scheduler, training)
+            table.row(
+                "contents",
+                f"{name}: {steps[name]} steps",
+                f"{compared['wrong']} wrong bytes of {compared['bytes'] / 2**20:.0f} MiB",
+                "0",
+                f"slept {sleeps} times",
+                {**compared, "sleeps": sleeps},
+            )
+            training.end()
+
+
+def _train_and_sleep(scheduler: Scheduler, trainings: dict[str, Program], steps: dict[str, int], sleeps: int) -> None:
+    left = {name: steps[name] for name in trainings}
+    for number in range(sleeps):
+        for name, training in trainings.items():
+            now = left[name] // (sleeps - number)
+            left[name] -= now
+            training.send("run", steps=now)
+        for training in trainings.values():
+            training.answer(300)
+        for training in trainings.values():
+            scheduler.until(training.process.pid, "asleep")
+
+
+def _sleeps(scheduler: Scheduler, program: Program) -> int:
+    clients = (client for device in scheduler.status().devices for client in device.clients)
+    return sum(client.sleeps for client in clients if client.pid == program.process.pid)
+
+
+def _wait_until_all_sleep(scheduler: Scheduler, jobs: list[Program]) -> int:
+    """How many sleep, when all do, or a minute later."""
+    end = time.monotonic() + 60
+    while (asleep := list(scheduler.states().values()).count("asleep")) < len(jobs) and time.monotonic() < end:
+        time.sleep(0.05)
+    return asleep

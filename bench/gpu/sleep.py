@@ -1,0 +1,28 @@
+"""What sleeping programs cost on a real GPU: the rows of RESULTS.md, "Sleeping".
+
+    PYTHONPATH=src:. python bench/gpu/sleep.py --output FOLDER [--only NAME ...] [--simulate]
+
+``card``      what a sleeping program has on the card
+``wake``      a request to a sleeping program, by the size of what it has
+``many``      more programs than there is room for contexts
+``contents``  trainings of frameworks that sleep again and again, bit by bit; without ``--simulate``
+
+As ``swap.py`` otherwise. The scheduler may checkpoint what it starts itself: it runs as the same user.
+"""
+
+from __future__ import annotations
+
+from bench.gpu.experiments import sleepers
+from bench.gpu.running import experiments
+from bench.gpu.running.experiments import Experiment
+from bench.gpu.swap import touch_host_memory
+
+EXPERIMENTS = {
+    "card": Experiment(sleepers.card, 90),
+    "wake": Experiment(sleepers.wake, 150),
+    "many": Experiment(sleepers.many, 400),
+    "contents": Experiment(sleepers.contents, 500),
+}
+
+if __name__ == "__main__":
+    experiments.main(__doc__ or "", "sleep", EXPERIMENTS, touch_host_memory)
