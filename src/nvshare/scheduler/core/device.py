@@ -33,6 +33,11 @@ ROUNDS: Final = 3
 """How often lock and residency look at each other's answer to one event; what is left over comes with the next."""
 
 
+UNKNOWN_CONTEXTS: Final = 2
+"""So many times what is assumed of a context is awaited for one that sleeps and was never measured: too little loses it.
+"""
+
+
 class Device:
     """One device and its clients. After a method that changes something, call ``reconcile``."""
 
@@ -155,7 +160,11 @@ class Device:
 
     def fall_asleep(self, client: Client) -> None:
         """A client that swaps has nothing on the device any more, not even a context."""
-        client.memory.fall_asleep()
+        memory = client.memory
+        if not memory.pinned_measured:
+            assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
+            memory.pinned_bytes = int(UNKNOWN_CONTEXTS * assumed)
+        memory.fall_asleep()
         self.residency.forget_growth(client)
         self._recount(client)
 

@@ -267,7 +267,7 @@ class Sleeping:
                 self._be_awake(process, now)
                 return self._devices_of(process)
             case Sleep.LEAVING if all(is_out(client) for client, _ in self._clients_of(process)):
-                return self._let_fall(process, actions, now)
+                self._let_fall(process, actions)
             case Sleep.ASLEEP if not process.wanted:
                 del self._moving[process.number]
             case Sleep.ASLEEP if self._may_come(process):
@@ -280,20 +280,16 @@ class Sleeping:
                 pass
         return []
 
-    def _let_fall(self, process: Process, actions: list[Action], now: float) -> list[Device]:
-        """Has one put to sleep whose memory is out, if it is known how much its contexts take to come back."""
+    def _let_fall(self, process: Process, actions: list[Action]) -> None:
+        """Has one put to sleep whose memory is out, when NVML was asked how much its contexts take to come back."""
         clients = self._clients_of(process)
         unknown = [device for client, device in clients if not client.memory.pinned_measured]
         unknown = [device for device in unknown if device.ledger.total_measured]
-        if not unknown:
-            process.state, process.measured = Sleep.FALLING, False
-            actions.append(PutToSleep(process.number, tuple(process.clients)))
-        elif not process.measured:
+        if unknown and not process.measured:
             self._measure(process, unknown, actions)
         elif all(device.residency.checked for device in unknown):
-            self._stay_awake(process, StayedAwake(process.number, "NVML does not say what its context takes"), now)
-            return self._devices_of(process)
-        return []
+            process.state, process.measured = Sleep.FALLING, False
+            actions.append(PutToSleep(process.number, tuple(process.clients)))
 
     def _measure(self, process: Process, devices: Iterable[Device], actions: list[Action]) -> None:
         process.measured = True
