@@ -34,8 +34,7 @@ ROUNDS: Final = 3
 
 
 UNKNOWN_CONTEXTS: Final = 2
-"""So many times what is assumed of a context is awaited for one that sleeps and was never measured: too little loses it.
-"""
+"""So many times what is assumed of a context has to be there for one that sleeps and was never measured to wake."""
 
 
 class Device:

@@ -165,8 +165,11 @@ def test_who_is_asked_while_it_holds_sleeps_when_it_rests() -> None:
     table.has("A", 1, 1)
     actions = table.core.handle(SleepAsked(ord("A")), 0.0)
     assert actions == [TellWaiters(ord("A"), 0, 1.0)]
-    assert table.releases("A") == ["evict A 0"]
-    falls_asleep(table, "A")
+    assert table.releases("A") == []
+    assert table.timer() == ["evict A 0"]
+    assert table.has("A", 1, 0) == ["sleep A"]
+    table.feed(StayedAwake(ord("A"), "a thread is in the driver"))
+    leaves(table, "A")
 
 
 def test_a_memory_request_keeps_it_awake() -> None:

@@ -116,7 +116,7 @@ class Sleeping:
             raise IllegalEvent(f"process {process.number} is {process.state.name.lower()}", event)
         match event:
             case SleepAsked():
-                return self._ask(process, event)
+                return self._ask(process, event, now)
             case FellAsleep():
                 self._fall_asleep(process)
             case StayedAwake():
@@ -180,12 +180,14 @@ class Sleeping:
 
     # The rest is its own.
 
-    def _ask(self, process: Process, event: SleepAsked) -> list[Device]:
+    def _ask(self, process: Process, event: SleepAsked, now: float) -> list[Device]:
         if reason := self._unwilling_reason(process):
             raise IllegalEvent(reason, event)
         if process.state is Sleep.AWAKE:
             process.asked = True
-            self._moving[process.number] = process
+            if not self.awake_reason(process):
+                return self._begin(process)
+            self._set_alarm(process, now)
         return self._devices_of(process)
 
     def _fall_asleep(self, process: Process) -> None:
@@ -198,7 +200,7 @@ class Sleeping:
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.reason, process.never = event.reason, event.final
-        process.tried_at, process.asked = now, False
+        process.tried_at = now
         self._lose_patience(process, 2)
         self._be_awake(process, now)
 
@@ -218,8 +220,7 @@ class Sleeping:
 
     def _be_awake(self, process: Process, now: float) -> None:
         process.state, process.wanted, process.measured = Sleep.AWAKE, False, False
-        if not process.asked:
-            self._moving.pop(process.number, None)
+        self._moving.pop(process.number, None)
         self._set_alarm(process, now)
 
     def _due(self, now: float) -> Iterator[Process]:
@@ -238,6 +239,8 @@ class Sleeping:
 
     def _idle_seconds(self, process: Process) -> float:
         """How long it is to be idle before it sleeps though nobody needs what it has, if it woke for good reason."""
+        if process.asked:
+            return REST_SECONDS
         seconds = [idle_seconds(client, self._after_seconds) for client, _ in self._clients_of(process)]
         return max(seconds, default=float("inf"))
 
@@ -259,10 +262,6 @@ class Sleeping:
     def _go_on(self, process: Process, actions: list[Action], now: float) -> list[Device]:
         """The next step of one that is neither awake nor simply asleep."""
         match process.state:
-            case Sleep.AWAKE if not process.asked:
-                del self._moving[process.number]
-            case Sleep.AWAKE if not self.awake_reason(process):
-                return self._begin(process)
             case Sleep.LEAVING if process.wanted or self.awake_reason(process):
                 self._be_awake(process, now)
                 return self._devices_of(process)
