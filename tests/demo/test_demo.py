@@ -8,7 +8,6 @@ import os
 import re
 import signal
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from nvshare.paths import RunDir
 from nvshare.simgpu.turns import Kind, Span, turns
 from tests.ctl.program import COMMAND, ctl, environment
 from tests.ctl.terminal import in_terminal
+from tests.demo.marked import marked
 from tests.polling import poll_until
 
 pytestmark = pytest.mark.usefixtures("libraries")
@@ -74,22 +74,12 @@ def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
         process = terminal.process
         poll_until(lambda: "holding" in terminal.output() or process.poll(), "a holder is shown", timeout=40)
         assert "holding" in terminal.output()
-        assert len(_marked(mark)) == 6
+        assert len(marked(mark)) == 6
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
-        poll_until(lambda: not _marked(mark), "all processes of the demo are gone")
+        poll_until(lambda: not marked(mark), "all processes of the demo are gone")
         assert list(scratch.iterdir()) == []
         assert "Traceback" not in terminal.output()
-
-
-def _marked(mark: str) -> list[int]:
-    """The processes with this mark in their environment."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if mark.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
 
 
 PLAN = Plan("A", 0, 1 << 20, 2, 6, 1000, 1, stamped=False)

@@ -23,9 +23,9 @@ Everything but the GPUs is real: the library, the scheduler, the protocol betwee
 The record of what each GPU executed and moved when is drawn as a timeline, \
 and written as a page for a browser and as a trace for https://ui.perfetto.dev. Takes about a minute.
 
-With [bold]--many[/bold] it shows sleep instead: a hundred programs on one simulated GPU of 16 GiB, where 27 of their \
-contexts have room. Each answers a request now and then, and is off the GPU in between, context and all. Takes about \
-two minutes and 3 GiB of host memory.
+With [bold]--many[/bold] it shows sleep instead: a hundred programs on one simulated GPU of 16 GiB, which 27 of their \
+contexts fill. Each answers a request now and then, and is off the GPU in between, context and all. Takes about \
+two minutes and 2 GiB of host memory.
 
 [bold]Examples:[/bold]
 

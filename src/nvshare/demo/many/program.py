@@ -33,10 +33,10 @@ class _Service:
         module = driver.load(simgpu.KERNELS_PTX.read_bytes() + b"\0")
         names = ("nvs_stamp_u64", "nvs_count_wrong_u64", "nvs_increment_u64", "nvs_spin")
         self._stamp, self._look, self._increment, self._spin = (driver.function(module, name) for name in names)
-        self._data = driver.allocate(plan.data_bytes)
-        self._counts = driver.allocate(_COUNTS.size)
+        self._counts = driver.allocate(plan.data_bytes)
+        self._data = self._counts + _COUNTS.size
         driver.clear(self._counts, _COUNTS.size)
-        numbers = plan.data_bytes // _NUMBER_BYTES
+        numbers = (plan.data_bytes - _COUNTS.size) // _NUMBER_BYTES
         self._numbers = (c_uint64(self._data), c_uint64(plan.seed), c_uint64(numbers), c_uint64(1))
         self._blocks = numbers // _THREADS
         driver.launch(self._stamp, self._blocks, _THREADS, self._numbers)

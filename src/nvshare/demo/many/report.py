@@ -86,12 +86,13 @@ def summary(report: Report) -> str:
     asked = sum(each.requests for each in programs)
     woken = [seconds for each in programs for seconds in each.of_sleep()]
     lived = sum(each.lived for each in programs)
+    slept = sum(each.sleeps > 0 for each in programs)
     contexts = display.size(report.context_bytes * len(programs))
     return (
         f"Seen: {lived} of {display.count(len(programs), 'program')} lived side by side on one simulated GPU of "
         f"{display.size(report.device.total_bytes)}, of which their contexts alone would take {contexts}; at most "
         f"{display.size(report.most_bytes)} were in use. {sum(each.right for each in programs)} of "
-        f"{display.count(asked, 'answer')} are right. {sum(each.sleeps > 0 for each in programs)} programs slept, "
+        f"{display.count(asked, 'answer')} are right. {display.count(slept, 'program')} slept, "
         f"{report.most_asleep} at a time; {display.count(sum(each.sleeps for each in programs), 'sleep')} and "
         f"{display.count(sum(each.wakes for each in programs), 'wake')}. {_took(woken)} This was simulated: the GPU "
         f"was software, and how long a context takes to leave and to come is a model; the library, the scheduler and "

@@ -26,6 +26,7 @@ _MIB = 1024**2
 _GPU_MIB = 16 * 1024
 _CONTEXT_MIB = 600
 _DATA_BYTES = 8 * _MIB
+"""Also what a program says as its limit: so no host memory is made ready for it to grow into."""
 _WORK_NS = 20_000_000
 _REQUESTS = 3
 _QUANTUM_SECONDS = 2.0
@@ -92,11 +93,13 @@ def _run(
     [device] = processes.devices(setup.environment)
     console.print(
         f"{display.count(len(plans), 'program')} with contexts of {_CONTEXT_MIB} MiB on a simulated GPU of "
-        f"{display.size(device.total_bytes)}, which has room for {device.total_bytes // (_CONTEXT_MIB * _MIB)} of "
-        f"them; who rests for {_SLEEP_AFTER_SECONDS:g} s sleeps"
+        f"{display.size(device.total_bytes)}, which {device.total_bytes // (_CONTEXT_MIB * _MIB)} of them fill; who "
+        f"rests for {_SLEEP_AFTER_SECONDS:g} s sleeps",
+        soft_wrap=True,
     )
     run_dir = paths.RunDir(run_root)
-    variables = {**setup.environment, **stage.client_variables(run_dir, setup)}
+    limit = {paths.MEMORY_LIMIT: f"{_DATA_BYTES >> 20}MiB"}
+    variables = {**setup.environment, **stage.client_variables(run_dir, setup), **limit}
     with (
         processes.scheduler(run_dir, setup),
         memory_use(setup.environment) as memory,

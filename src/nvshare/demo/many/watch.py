@@ -129,7 +129,7 @@ class Watch:
             live.update(self._picture(), refresh=True)
         elif self._age() >= self._printed + _LINE_SECONDS:
             self._printed = self._age()
-            self._console.print(f"{display.duration(self._age()):>7}  {self._counted()}", highlight=False)
+            self._console.print(f"{display.duration(self._age()):>7}  {self._counted()}", soft_wrap=True)
 
     def _picture(self) -> RenderableType:
         states = [each.state for each in self.known]
