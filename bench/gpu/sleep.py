@@ -19,9 +19,9 @@ from bench.gpu.swap import touch_host_memory
 
 EXPERIMENTS = {
     "card": Experiment(sleepers.card, 90),
-    "wake": Experiment(sleepers.wake, 150),
+    "wake": Experiment(sleepers.wake, 240),
     "many": Experiment(sleepers.many, 400),
-    "contents": Experiment(sleepers.contents, 500),
+    "contents": Experiment(sleepers.contents, 450),
 }
 
 if __name__ == "__main__":

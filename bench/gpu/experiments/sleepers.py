@@ -17,7 +17,7 @@ from bench.gpu.running.program import Program
 from bench.gpu.running.rows import Table
 
 REST_SECONDS = 0.2
-ROUNDS = 7
+ROUNDS = 5
 SIZES = (0.25, 4, 20)
 """GiB; the first is what a program has that has nothing."""
 MANY = 40

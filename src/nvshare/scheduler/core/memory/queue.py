@@ -55,12 +55,13 @@ class Queue:
 
     def lacks_sleep(self, now: float) -> bool:
         """Whether one of them asks for what is possible only when others sleep that don't."""
-        found = False
         for client in list(self._clients.values()):
             growth, wait = self._take(client)
-            found |= self._admission.lacks_sleep(client, now)
+            lacks = self._admission.lacks_sleep(client, now)
             self._put(client, growth, wait)
-        return found
+            if lacks:
+                return True
+        return False
 
     def remove(self, number: int) -> None:
         """A client is gone, or asks for something else."""
