@@ -37,11 +37,11 @@ def test_more_programs_than_contexts(run_dir: RunDir, tmp_path: Path, capsys: py
     said = " ".join(capsys.readouterr().out.split())
     assert "which 4 of them fill" in said
     assert "Seen: 6 of 6 programs lived side by side" in said
-    assert "18 of 18 answers are right. 6 programs slept, 6 at a time" in said
+    assert "12 of 12 answers are right. 6 programs slept, 6 at a time" in said
     assert "A request to a program that slept took " in said
     assert (tmp_path / "sleep.html").read_text().count('class="name"') == 6
     slices = json.loads((tmp_path / "sleep.trace.json").read_text())["traceEvents"]
-    assert sum(each["name"].startswith("request ") for each in slices) == 18
+    assert sum(each["name"].startswith("request ") for each in slices) == 12
 
 
 @pytest.mark.usefixtures("libraries")

@@ -28,11 +28,11 @@ _CONTEXT_MIB = 600
 _DATA_BYTES = 8 * _MIB
 """Also what a program says as its limit: so no host memory is made ready for it to grow into."""
 _WORK_NS = 20_000_000
-_REQUESTS = 3
+_REQUESTS = 2
 _QUANTUM_SECONDS = 2.0
 _SLEEP_AFTER_SECONDS = 1.0
-_START_SECONDS = 0.2
-_REST_SECONDS = 0.2
+_START_SECONDS = 0.25
+_REST_SECONDS = 0.3
 """On the average, for each program: so many requests come each second, however many programs there are."""
 _SHORTEST_REST_SECONDS = 4.0
 _SEED = 1
