@@ -7,19 +7,24 @@ another in the order of their files: nothing is there, the stack for nodes with 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+import subprocess
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.deploy.rendering import RENDER
 from tests.e2e.kubectl import SYSTEM, TESTS, KubectlError, allocatable, apply, eventually, kubectl, rolled_out
-from tests.e2e.node import Node, start_node_pod
-from tests.e2e.programs import Running, computing, pod, running
+from tests.e2e.node import POD, Node, start_node_pod
+from tests.e2e.programs import Running, computing, kill_all_but, pod, running
 
 FOLDER = Path(__file__).parent
 SIMULATED = "deploy/simulated/"
 GPUS = 2
 VIRTUAL_DEVICES = 20
+RELEASE = "nvshare"
+
+Helm = Callable[..., str]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -75,6 +80,37 @@ def four(simulated: Node) -> list[Running]:
     names = [f"endless-{number}" for number in range(4)]
     apply(*(pod(name, computing()) for name in names))
     return [running(name) for name in names]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    """helm, as a person calls it for the release; it fails the test when helm fails."""
+
+    def call(command: str, *arguments: str) -> str:
+        program = RENDER["find_helm"]()
+        assert program, "run make helm"
+        done = subprocess.run(
+            [program, command, RELEASE, *arguments, "--namespace", SYSTEM],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def emptied(node: Node) -> Iterator[Node]:
+    """The node without nvshare, before and after."""
+    kill_all_but(POD)
+    kubectl("delete", "--filename", SIMULATED, "--ignore-not-found", timeout=120)
+    eventually("no virtual device is left", lambda: allocatable() == 0, 60)
+    yield node
+    kill_all_but(POD)
+    kubectl("delete", "--filename", SIMULATED, "--ignore-not-found", timeout=120)
 
 
 def _clean() -> None:

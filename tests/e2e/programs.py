@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nvshare.demo.many import plan as many
 from tests.e2e.kubectl import RESOURCE, ROOT, TESTS, KubectlError, Object, eventually, get, kubectl
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -21,6 +22,7 @@ BLOCKS = 4
 BLOCK_BYTES = 192 << 20
 _BEGIN = "/dev/shm/begin"
 _END = "/dev/shm/end"
+_REQUEST = "/dev/shm/request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,27 @@ print(event_to_line(job.check(replace(plan, steps=steps), *work.sums_and_element
 work.end()
 """
 
+_ANSWER_WHEN_ASKED = f"""
+import sys, time
+from itertools import count
+from pathlib import Path
+from nvshare.demo.driver import Driver
+from nvshare.demo.many import program
+from nvshare.demo.many.plan import plan_from_text
+from nvshare.demo.plan import Answered, Started, event_to_line
+driver = Driver()
+service = program._Service(driver, plan_from_text(sys.argv[1]))
+print(event_to_line(Started(driver.device_uuid(0))), flush=True)
+request = Path({_REQUEST!r})
+for number in count(1):
+    while not request.exists():
+        time.sleep(0.05)
+    begin = time.monotonic()
+    wrong = service.answer(number)
+    request.unlink()
+    print(event_to_line(Answered(begin, time.monotonic(), wrong)), flush=True)
+"""
+
 
 def computing(steps: int = ENDLESS_STEPS) -> list[str]:
     """A program that keeps a GPU busy, fills three quarters of it, and checks its result after its last step."""
@@ -108,6 +131,20 @@ def computing_on_each(gpus: int) -> list[str]:
 def computing_until_told() -> list[str]:
     """The same, but its last step is when it is told to end, however long a slow machine takes until then."""
     return ["python3", "-c", _COMPUTE_UNTIL_TOLD, _plan(ENDLESS_STEPS)]
+
+
+def answering() -> list[str]:
+    """A program that fills three quarters of a GPU, and rests until it is asked whether all is as it must be there."""
+    plan = many.Plan(seed=1, data_bytes=BLOCKS * BLOCK_BYTES, rests=(), work_ns=STEP_NS)
+    return ["python3", "-c", _ANSWER_WHEN_ASKED, many.plan_to_text(plan)]
+
+
+def ask(name: str) -> dict[str, Any]:
+    """What an answering pod says, once it has."""
+    before = len(events(name))
+    kubectl("exec", "--namespace", TESTS, name, "--", "touch", _REQUEST)
+    eventually(f"pod {name} answers", lambda: len(events(name)) > before, 60)
+    return events(name)[-1]
 
 
 def once_told(command: Sequence[str]) -> list[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.deploy.rendering import CHART, RENDER
-from tests.e2e.conftest import GPUS, SIMULATED, VIRTUAL_DEVICES
+from tests.deploy.rendering import CHART
+from tests.e2e.conftest import GPUS, VIRTUAL_DEVICES, Helm
 from tests.e2e.kubectl import (
     SYSTEM,
     Object,
@@ -22,14 +20,13 @@ from tests.e2e.kubectl import (
     parts,
     rolled_out,
 )
-from tests.e2e.node import POD, TURN_SECONDS, Node, check_turns
+from tests.e2e.node import TURN_SECONDS, Node, check_turns
 from tests.e2e.programs import (
     Running,
     computing_until_told,
     delete,
     end_well,
     is_untouched,
-    kill_all_but,
     pod,
     running,
     tell_to_end,
@@ -38,43 +35,9 @@ from tests.e2e.test_6_upgrade import install_former
 
 pytestmark = pytest.mark.timeout(400)
 
-RELEASE = "nvshare"
 PROGRAMS = [f"chart-{number}" for number in range(2 * GPUS)]
 KINDS = "all,configmaps,serviceaccounts,roles,resourcequotas,networkpolicies,clusterroles,clusterrolebindings"
 OURS = "app.kubernetes.io/part-of=nvshare"
-
-Helm = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def helm() -> Helm:
-    """helm, as a person calls it for the release; it fails the test when helm fails."""
-
-    def call(command: str, *arguments: str) -> str:
-        program = RENDER["find_helm"]()
-        assert program, "run make helm"
-        done = subprocess.run(
-            [program, command, RELEASE, *arguments, "--namespace", SYSTEM],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=200,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def emptied(node: Node) -> Iterator[Node]:
-    """The node without nvshare, before and after."""
-    kill_all_but(POD)
-    kubectl("delete", "--filename", SIMULATED, "--ignore-not-found", timeout=120)
-    eventually("no virtual device is left", lambda: allocatable() == 0, 60)
-    yield node
-    kill_all_but(POD)
-    kubectl("delete", "--filename", SIMULATED, "--ignore-not-found", timeout=120)
 
 
 @pytest.fixture(scope="module")
