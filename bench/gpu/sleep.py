@@ -21,7 +21,7 @@ EXPERIMENTS = {
     "card": Experiment(sleepers.card, 90),
     "wake": Experiment(sleepers.wake, 240),
     "many": Experiment(sleepers.many, 400),
-    "contents": Experiment(sleepers.contents, 450),
+    "contents": Experiment(sleepers.contents, 570),
 }
 
 if __name__ == "__main__":

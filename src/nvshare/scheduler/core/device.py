@@ -173,9 +173,9 @@ class Device:
         self._recount(client)
         self.residency.ask(client)
 
-    def wake(self, client: Client, now: float) -> None:
+    def wake(self, client: Client) -> None:
         """It has its context again."""
-        client.memory.wake(now)
+        client.memory.wake()
         self._recount(client)
 
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:

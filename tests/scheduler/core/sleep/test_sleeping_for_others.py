@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nvshare.scheduler.core.actions import Sleep, Wake
+from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
@@ -131,9 +134,28 @@ def test_it_wakes_when_a_measurement_shows_the_room() -> None:
     """Somebody unknown took what its context needs, and B has to leave for that."""
     table = sleepers("A", context=1)
     table.comes("B", 12)
+    table.feed(PinnedMeasured(ord("B"), GIB))
     table.feed(SleepAsked(ord("A")))
     falls_asleep(table, "A")
     table.measures = False
     assert "measure" in table.feed(WakeWanted(ord("A")))
     assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 3 * GIB)) == ["evict B 10"]
     assert "wake A" in table.has("B", 12, 10)
+
+
+def test_nobody_wakes_while_it_is_not_known_what_a_new_context_takes() -> None:
+    """B's was just admitted."""
+    table = sleepers("A", context=1)
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    table.comes("B")
+    assert "allot B 0 as 1" in table.grows("B", 0)
+    assert "wake A" not in table.feed(WakeWanted(ord("A")))
+    assert "wake A" in table.feed(PinnedMeasured(ord("B"), 2 * GIB))
+
+
+def test_who_could_never_come_back_stays_awake() -> None:
+    table = sleepers("A", context=1)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB))
+    with pytest.raises(IllegalEvent, match="no room to bring its context back"):
+        table.feed(SleepAsked(ord("A")))

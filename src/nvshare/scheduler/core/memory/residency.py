@@ -143,6 +143,10 @@ class Residency:
         growths = (client.memory.growth for client in self.growing.values())
         return not self.checked or any(growth and growth.doubted for growth in growths)
 
+    def is_context_made(self, now: float) -> bool:
+        """Whether somebody makes a first context, so that it is not known yet how much that takes."""
+        return any(client.memory.is_unmeasured(now) for client in self.clients.values())
+
     def never_fits(self, client: Client) -> bool:
         """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""
         footprint_bytes = client.memory.footprint_bytes if client.memory.swaps else 0

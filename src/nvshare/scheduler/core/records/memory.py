@@ -109,6 +109,8 @@ class Memory:
     """False: it waits to make the first one, and what that takes is charged only in advance."""
     asleep: bool = False
     """Its process is checkpointed, context and all. What that takes when it wakes is as large as it was."""
+    slept_measured: bool = False
+    """How large that is was measured."""
     context_at: float = float("-inf")
     """When that was admitted, or it came with one."""
     progress_at: float = 0.0
@@ -190,7 +192,10 @@ class Memory:
         self.growth = None
         context_bytes = 0 if self.has_context else self.pinned_bytes
         if not self.has_context:
-            self.has_context, self.context_at = True, now
+            self.has_context = True
+            # That of one that sleeps takes what it took before.
+            self.pinned_measured = self.pinned_measured or (self.asleep and self.slept_measured)
+            self.context_at = self.context_at if self.asleep else now
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
         # What was granted before may be in use until it goes by this.
         self.unmovable_bytes = max(self.unmovable_bytes, fixed_bytes)
@@ -200,16 +205,18 @@ class Memory:
 
     def fall_asleep(self) -> None:
         """It has nothing on the device any more; what its context took is what it is taken to take again."""
-        self.asleep, self.has_context, self.pinned_measured = True, False, False
+        self.asleep, self.has_context = True, False
+        self.slept_measured, self.pinned_measured = self.pinned_measured, False
+        self.context_at = float("-inf")
         self.growth = None
 
     def come_back(self) -> None:
         """It waits for room for its context, as for a first one."""
         self.growth = Growth(0, self.footprint_bytes, self.unmovable_bytes, wakes=True)
 
-    def wake(self, now: float) -> None:
+    def wake(self) -> None:
         """Its context is there again."""
-        self.asleep, self.has_context, self.context_at = False, True, now
+        self.asleep, self.has_context = False, True
 
     # What it has.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from nvshare.scheduler.core.memory.admission import WAKING_BYTES
+from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.terms import SleepWhen
 from nvshare.scheduler.core.transitions import ClientState
@@ -18,7 +20,7 @@ def is_out(client: Client) -> bool:
     return memory.is_heard and not memory.charge_bytes and not memory.arena_asked_bytes
 
 
-def unwilling_reason(client: Client) -> str:
+def unwilling_reason(client: Client, ledger: Ledger) -> str:
     """Why the process of a client does not sleep, whatever it does; empty: as far as this client goes, it may."""
     terms = client.container.terms
     if terms.sleep is SleepWhen.NEVER:
@@ -31,6 +33,8 @@ def unwilling_reason(client: Client) -> str:
     unmovable_bytes = memory.unmovable_bytes + memory.more_fixed_bytes
     if unmovable_bytes > UNMOVABLE_BYTES:
         return f"{unmovable_bytes >> 20} MiB of its memory can't be swapped out"
+    if memory.pinned_bytes + unmovable_bytes + WAKING_BYTES > ledger.all_bytes + ledger.reserve_bytes:
+        return "the GPU has no room to bring its context back"
     return ""
 
 

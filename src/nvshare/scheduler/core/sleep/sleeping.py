@@ -215,7 +215,7 @@ class Sleeping:
         # In vain, as long as nothing is granted to it.
         self._lose_patience(process, 2)
         for client, device in self._clients_of(process):
-            device.wake(client, now)
+            device.wake(client)
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:
@@ -250,8 +250,9 @@ class Sleeping:
         return max(used, process.woke_at, process.tried_at)
 
     def _unwilling_reason(self, process: Process) -> str:
-        clients = [client for client, _ in self._clients_of(process)]
-        return process.reason if process.never else _first(unwilling_reason(client) for client in clients)
+        if process.never:
+            return process.reason
+        return _first(unwilling_reason(client, device.ledger) for client, device in self._clients_of(process))
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
@@ -272,7 +273,7 @@ class Sleeping:
             case Sleep.ASLEEP if self._may_come(process):
                 return self._come(process)
             case Sleep.COMING if all(client.memory.has_context for client, _ in self._clients_of(process)):
-                if self._has_room(process, actions):
+                if self._has_room(process, actions, now):
                     process.state, process.measured = Sleep.WAKING, False
                     actions.append(Wake(process.number, tuple(process.clients)))
             case _:
@@ -301,11 +302,19 @@ class Sleeping:
         coming = (each for each in self._moving.values() if each.state is Sleep.COMING)
         return len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
 
-    def _has_room(self, process: Process, actions: list[Action]) -> bool:
-        """Whether measurements show it that were made since it had room by what was known."""
+    def _has_room(self, process: Process, actions: list[Action], now: float) -> bool:
+        """Whether measurements show it that were made since it had room by what was known.
+
+        Not while somebody's first context is being made: it may take more than is assumed.
+        """
         devices = [device for device in self._devices_of(process) if device.ledger.total_measured]
         if not process.measured:
             self._measure(process, devices, actions)
+        unknown = [device for device in devices if device.residency.is_context_made(now)]
+        for device in unknown:
+            device.wake_at(now + REST_SECONDS)
+        if unknown:
+            return False
         rooms = [device.residency for device in devices]
         return all(each.checked and each.alone_room_bytes >= WAKING_BYTES for each in rooms)
 
