@@ -120,15 +120,6 @@ class Timeline:
                 client.waits = True
                 if client.does not in _SLEEPS:
                     self._begin(number, What.WAITING, now)
-            case SleepOffered(number, process):
-                self._clients[number].process = process
-            case FellAsleep(process):
-                self._begin_all(self._clients_of(process), What.ASLEEP, now)
-            case WakeWanted(process):
-                sleeping = [each for each in self._clients_of(process) if self._clients[each].does in _SLEEPS]
-                self._begin_all(sleeping, What.WAKING, now)
-            case StayedAwake(process) | Woke(process):
-                self._awake(self._clients_of(process), now)
             case LockReleased(number, grant):
                 if grant == self._clients[number].grant:
                     self._begin(number, None, now)

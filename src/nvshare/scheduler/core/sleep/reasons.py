@@ -46,6 +46,8 @@ def busy_reason(client: Client) -> str:
         return f"it is {client.state.value}"
     if memory.growth is not None:
         return "it asks for memory"
+    if not memory.has_context:
+        return "it has nothing on the GPU"
     if not memory.reported:
         return "it has not said yet what memory it has"
     return ""
