@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType
+from collections.abc import Callable
 
 import pytest
 
-from nvshare import paths
-from nvshare.paths import RunDir
-from tests.conftest import SOURCE_ROOT, Libraries
 from tests.polling import poll_until
 from tests.scheduler.situations import calls, opens
 from tests.scheduler.sleeping.sleepy import CHECKPOINTED, OPTIONS, state_of
@@ -21,23 +16,9 @@ StartProgram = Callable[..., ControlledProgram]
 
 
 @pytest.fixture
-def start_program(libraries: Libraries, devices: dict[str, str], run_dir: RunDir) -> Iterator[StartProgram]:
-    """Starts programs that do there what a test says (``call_loop.py``), with memory that swaps."""
-    variables = devices | {
-        paths.LD_PRELOAD: str(libraries.shim),
-        paths.RUN_DIR: str(run_dir.root / "run"),
-        paths.MEMORY: "swap",
-        "PYTHONPATH": str(SOURCE_ROOT),
-        "PATH": "/usr/bin:/bin",
-    }
-    with ExitStack() as stack:
-
-        def begin(more: Mapping[str, str] = MappingProxyType({})) -> ControlledProgram:
-            program = ControlledProgram(variables | more, name="call_loop.py")
-            stack.callback(program.end)
-            return program
-
-        yield begin
+def small_devices(devices: dict[str, str]) -> dict[str, str]:
+    """Of the programs that are started here: the same as everybody's."""
+    return devices
 
 
 def _is_checkpointed(program: ControlledProgram, devices: dict[str, str]) -> bool:
@@ -45,11 +26,11 @@ def _is_checkpointed(program: ControlledProgram, devices: dict[str, str]) -> boo
 
 
 def test_it_sleeps_and_works_on(
-    serve: Callable[..., Scheduler], devices: dict[str, str], start_program: StartProgram
+    serve: Callable[..., Scheduler], devices: dict[str, str], start_calling: StartProgram
 ) -> None:
     """As often as it is idle, whoever the scheduler is: the next one finds it asleep, and wakes it."""
     scheduler = serve(*OPTIONS, environment=devices)
-    program = start_program()
+    program = start_calling()
     opens(program)
     for turn in range(3):
         poll_until(lambda: _is_checkpointed(program, devices), "it sleeps", TIMEOUT_SECONDS)
