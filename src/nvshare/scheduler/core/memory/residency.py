@@ -129,8 +129,9 @@ class Residency:
 
     @property
     def alone_room_bytes(self) -> int:
-        """The same with the reserve."""
-        return self.room_bytes + self.ledger.reserve_bytes
+        """The same with the reserve, for contexts that were admitted: others come after them."""
+        ahead_bytes = sum(client.memory.ahead_bytes for client in self.clients.values())
+        return self.room_bytes + ahead_bytes + self.ledger.reserve_bytes
 
     @property
     def holder_grows(self) -> bool:

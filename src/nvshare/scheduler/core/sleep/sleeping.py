@@ -221,7 +221,7 @@ class Sleeping:
     def _be_awake(self, process: Process, now: float) -> None:
         process.state, process.wanted, process.measured = Sleep.AWAKE, False, False
         self._moving.pop(process.number, None)
-        self._set_alarm(process, now)
+        self._set_alarm(process, float("inf") if process.never else now + self._idle_seconds(process))
 
     def _due(self, now: float) -> Iterator[Process]:
         """Those that are awake, can sleep, and may have been idle for long enough."""
