@@ -105,6 +105,8 @@ class Sleeping:
         if not process.clients:
             del self._processes[process.number]
             self._moving.pop(process.number, None)
+        if not self._processes:
+            self._moments.clear()
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
         """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""
