@@ -35,14 +35,7 @@ def equal(place: Place, table: Table) -> None:
         equal_jobs(place, table)
         return
     folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory()))
-    environment = {**place.environment, **SAME_RESULTS}
-    references = {name: place.start(f"{name}-alone", "train.py", environment, name) for name in TRAININGS}
-    steps = reference_steps(references, table)
-    for name in steps:
-        references[name].send("save", path=str(folder / name))
-    for name in steps:
-        references[name].answer()
-        references[name].end()
+    steps = saved_references(place, table, folder)
     place.hog(left_for(4 * place.unit, len(steps)))
     scheduler = place.scheduler(0.2, "exclusive")
     clients = {**scheduler.clients, **SAME_RESULTS}
@@ -72,6 +65,19 @@ def equal(place: Place, table: Table) -> None:
             f"{own} swaps of it, {swaps.all()} in all, {moved.in_bytes / 2**30:.0f} GiB in",
             {**compared, "swaps": own, "all_swaps": swaps.all()},
         )
+
+
+def saved_references(place: Place, table: Table, folder: Path) -> dict[str, int]:
+    """Runs the trainings without nvshare and saves their end states there, by name; how many steps each did."""
+    environment = {**place.environment, **SAME_RESULTS}
+    references = {name: place.start(f"{name}-alone", "train.py", environment, name) for name in TRAININGS}
+    steps = reference_steps(references, table)
+    for name in steps:
+        references[name].send("save", path=str(folder / name))
+    for name in steps:
+        references[name].answer()
+        references[name].end()
+    return steps
 
 
 def reference_steps(references: dict[str, Program], table: Table) -> dict[str, int]:

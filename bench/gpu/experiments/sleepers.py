@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.gpu.experiments.frameworks import SAME_RESULTS, TRAININGS, reference_steps
+from bench.gpu.experiments.frameworks import SAME_RESULTS, saved_references
 from bench.gpu.experiments.jobs import kind
 from bench.gpu.running.place import Place, Scheduler, left_for
 from bench.gpu.running.program import Program
@@ -123,14 +123,7 @@ def many(place: Place, table: Table) -> None:
 def contents(place: Place, table: Table) -> None:
     """Trainings, two at a time, that sleep between a few steps, against the same without nvshare: bytes that differ."""
     folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory()))
-    environment = {**place.environment, **SAME_RESULTS}
-    references = {name: place.start(f"{name}-alone", "train.py", environment, name) for name in TRAININGS}
-    steps = reference_steps(references, table)
-    for name in steps:
-        references[name].send("save", path=str(folder / name))
-    for name in steps:
-        references[name].answer()
-        references[name].end()
+    steps = saved_references(place, table, folder)
     names = list(steps)
     for pair in (names[begin : begin + 2] for begin in range(0, len(names), 2)):
         scheduler = place.scheduler(0.2, "exclusive", sleep_after=REST_SECONDS)
