@@ -159,3 +159,17 @@ def test_who_could_never_come_back_stays_awake() -> None:
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB))
     with pytest.raises(IllegalEvent, match="no room to bring its context back"):
         table.feed(SleepAsked(ord("A")))
+
+
+def test_who_comes_back_does_not_wait_for_those_behind_it() -> None:
+    """There is room for A; B has asked for its own, and nobody has slept for that yet."""
+    table = full()
+    for name in "AB":
+        assert table.feed(SleepAsked(ord(name))) == [f"sleep {name}"]
+        table.feed(FellAsleep(ord(name)))
+    seen = DeviceSeen(DEVICE, TOTAL * GIB, 13 * GIB - GIB // 4)
+    table.feed(seen)
+    table.measures = False
+    assert "measure" in table.feed(WakeWanted(ord("A")))
+    table.feed(WakeWanted(ord("B")))
+    assert "wake A" in table.feed(seen)
