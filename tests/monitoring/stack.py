@@ -37,8 +37,15 @@ DEVICES = "2x512MiB/16MiB"
 NAMESPACE = "team"
 UNUSED = "notebook"
 """A pod that was given a GPU and does not use it."""
-_SCHEDULER = ("--metrics-address=127.0.0.1:0", "--quantum=0.5", "--host-memory=2GiB", "--reserve=16MiB")
-_STARTED_LATER = "import sys; sys.stdin.readline()\n" + PROGRAM
+_SCHEDULER = ("--metrics-address=127.0.0.1:0", "--quantum=0.5", "--host-memory=2GiB", "--reserve=16MiB", "--sleep-after=1")
+_STARTED_LATER = """
+import sys, time
+class Rest:
+    def readline(self):
+        time.sleep(float(sys.argv[4]))
+sys.stdin.readline()
+sys.stdin = Rest()
+""" + PROGRAM
 _ROUNDS = 100000
 
 
@@ -50,6 +57,8 @@ class Job:
     mebibytes: int
     ordinal: int
     terms: dict[str, str]
+    rest_seconds: float = 0
+    """Before each round."""
 
 
 JOBS = [
@@ -62,8 +71,9 @@ JOBS = [
     Job("batch", 300, 0, {}),
     Job("serving", 60, 1, {}),
     Job("experiment", 60, 1, {}),
+    Job("chat", 60, 0, {paths.SLEEP: "idle"}, rest_seconds=3),
 ]
-"""The first two don't fit their GPU together, the others do."""
+"""The first two don't fit their GPU together, the next two do; the last one sleeps between its rounds."""
 
 
 class Prometheus:
@@ -164,7 +174,8 @@ def _on(node: Node) -> Iterator[None]:
 
 def _start(stack: ExitStack, node: Node, job: Job, variables: dict[str, str]) -> None:
     """A program in a pod; it begins when the node knows in which."""
-    command = [sys.executable, "-c", _STARTED_LATER, str(job.mebibytes), str(_ROUNDS), str(job.ordinal)]
+    arguments = (job.mebibytes, _ROUNDS, job.ordinal, job.rest_seconds)
+    command = [sys.executable, "-c", _STARTED_LATER, *map(str, arguments)]
     process = stack.enter_context(
         subprocess.Popen(
             command, env=variables | job.terms, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

@@ -142,7 +142,7 @@ def test_pods_keep_their_names(stack: Stack) -> None:
 
     poll_until(lambda: pods() == {(NAMESPACE, job.pod) for job in JOBS}, "all pods have held", 60, interval=0.2)
     ordinals = stack.prometheus.query("count by (gpu) (count by (gpu, pod) (nvshare_container_grants_total))")
-    assert sorted(each["value"][1] for each in ordinals) == ["2", "2"]
+    assert sorted(each["value"][1] for each in ordinals) == ["2", "3"]
 
 
 @pytest.mark.parametrize("way", ["in", "out"])

@@ -159,6 +159,9 @@ def test_no_room(serve: Serve, start: Start, devices: dict[str, str], tmp_path: 
     (tmp_path / "simgpu" / "nvml").write_text("no-memory 0\nno-memory 1\n")
     scheduler = serve(*OPTIONS, environment=devices)
     client = Sleepy(process, scheduler).come()
+    # No measurement tells that it has a context: it is known to have one since it has computed.
+    client.lock().until(lambda: client.grant is not None)
+    client.client.send(wire.LockReleased(client.grant or 0))
     client.falls_asleep()
     taker.do("allocate", 1300 * MIB)
     client.client.send(wire.Wake())

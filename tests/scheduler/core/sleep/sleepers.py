@@ -17,14 +17,14 @@ MIB = 1 << 20
 OTHER = "GPU-b"
 
 
-def sleepers(names: str = "", *, context: float = 0, after: float | None = None) -> Table:
+def sleepers(names: str = "", *, context: float = 0, after: float | None = None, reserve: float = 1) -> Table:
     """Clients that can sleep, each idle with a gibibyte; the process of each has its number."""
     table = Table(pinned=context)
     table.core = Core(
         Settings(
             quantum_seconds=30.0,
             assumed_pinned_bytes=int(context * GIB),
-            reserve_bytes=GIB,
+            reserve_bytes=int(reserve * GIB),
             host_bytes=1000 * GIB,
             sleep_after_seconds=after,
         )

@@ -67,13 +67,14 @@ class SleepMachine(SwapMachine):
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
         after=st.sampled_from((None, None, 2.0)),
+        reserve=st.sampled_from((RESERVE, 16 * MIB)),
         sizes=st.lists(SIZES, min_size=3, max_size=SLOTS),
     )
-    def start(self, policy: Policy, after: float | None, sizes: list[int]) -> None:  # type: ignore[override]
+    def start(self, policy: Policy, after: float | None, reserve: int, sizes: list[int]) -> None:  # type: ignore[override]
         self.settings = Settings(
             policy=policy,
             assumed_pinned_bytes=PINNED,
-            reserve_bytes=RESERVE,
+            reserve_bytes=reserve,
             host_bytes=100 * GIB,
             quantum_seconds=5.0,
             sleep_after_seconds=after,

@@ -24,7 +24,6 @@ from nvshare.scheduler.core.actions import Action, Measure, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.memory.admission import WAKING_BYTES
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
@@ -318,7 +317,7 @@ class Sleeping:
         if unknown:
             return False
         rooms = [device.residency for device in devices]
-        return all(each.checked and each.alone_room_bytes >= WAKING_BYTES for each in rooms)
+        return all(each.checked and each.is_free_to_wake for each in rooms)
 
     def _come(self, process: Process) -> list[Device]:
         process.state = Sleep.COMING
