@@ -175,8 +175,8 @@ def test_who_comes_back_does_not_wait_for_those_behind_it() -> None:
     assert "wake A" in table.feed(seen)
 
 
-def test_what_has_to_stay_free_for_a_wake_is_made_free() -> None:
-    """By those that fill the device in turns, where the reserve is less than that."""
+def test_with_a_small_reserve_all_of_it_stays_free_for_a_wake() -> None:
+    """Those that fill the device in turns make room for the context, and no more."""
     table = sleepers("A", context=1, reserve=0)
     table.feed(SleepAsked(ord("A")))
     falls_asleep(table, "A")
@@ -185,8 +185,5 @@ def test_what_has_to_stay_free_for_a_wake_is_made_free() -> None:
         table.feed(PinnedMeasured(ord(name), GIB))
         table.asks(name)
     table.has("C", 10, 4)
-    assert "evict C 2.9375" in table.feed(WakeWanted(ord("A")))
-    assert "wake A" in table.has("C", 10, 2.9375)
-    # It stays free until the process is awake.
-    assert table.has("C", 10, 2.9375) == []
-    assert table.feed(Woke(ord("A"))) == ["allot C 3"]
+    assert table.feed(WakeWanted(ord("A"))) == ["evict C 3"]
+    assert "wake A" in table.has("C", 10, 3)

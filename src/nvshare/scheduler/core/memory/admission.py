@@ -48,8 +48,6 @@ UNASKED_BYTES: Final = 64 << 20
 """How much more than it asked for a client is admitted, or UNASKED_SHARE of it if that is more: many small allocations
 do not ask each."""
 UNASKED_SHARE: Final = 1 / 16
-WAKING_BYTES: Final = 64 << 20
-"""What stays free when a process wakes: the driver loses one for which it lacks memory."""
 MIB: Final = 1 << 20
 
 
@@ -162,7 +160,8 @@ class Admission:
         left = ledger.left_bytes + later_bytes + view.free_bytes - fixed_bytes
         allowed = left - ledger.headroom_bytes(fixed_bytes - later_bytes - view.assumed_bytes)
         most = allowed - requests.others_bytes([client.number])
-        left += 0 if is_more else ledger.reserve_bytes - (WAKING_BYTES if growth.wakes else 0)
+        if not is_more:
+            left += ledger.waking_bytes if growth.wakes else ledger.reserve_bytes
         sizes = [max(view.movable_bytes(each, left), footprint_bytes if each is client else 0) for each in clients]
         made = [Arena(view.arena_bytes(each), whole(size)) for each, size in zip(clients, sizes, strict=True)]
         numbers = [each.number for each in clients] + [0] * len(view.gone)

@@ -39,6 +39,8 @@ nothing wrong.
 """
 RESERVE_SHARE: Final = 0.02
 RESERVE_MOST: Final = 0.125
+WAKING_BYTES: Final = 64 << 20
+"""What of the reserve stays free when a process wakes: the driver loses one for which it lacks memory."""
 ASSUMED_SHARE: Final = 1 / 16
 """The most that a context is taken to take of a device where memory swaps."""
 HEADROOM_BYTES: Final = 1536 << 20
@@ -116,6 +118,11 @@ class Ledger:
     def most_headroom_bytes(self) -> int:
         """What has to stay for contexts where there is none yet."""
         return min(HEADROOM_BYTES, int(self.total_bytes * HEADROOM_SHARE))
+
+    @property
+    def waking_bytes(self) -> int:
+        """What of the reserve a context may have that comes back."""
+        return max(0, self.reserve_bytes - WAKING_BYTES)
 
     @property
     def all_bytes(self) -> int:

@@ -195,8 +195,6 @@ class Moves:
             return True
         more = max(0, growth.footprint_bytes - memory.charge_bytes) if client.stays_in else 0
         fixed = memory.more_fixed_bytes
-        if growth.wakes and not self._one_wakes:
-            fixed += self._residency.waking_bytes
         lacking = more + fixed - self._room_for(client) - self._contexts_behind(client)
         if (more or fixed or not memory.has_context) and lacking > 0:
             self._make_room(lacking, client, self._last_first())
@@ -207,7 +205,6 @@ class Moves:
         self._residency.ledger.recount(memory)
         self._residency.requests.settle(client.number, context_bytes)
         self._room -= fixed
-        self._one_wakes |= growth.wakes
         wanted = growth.footprint_bytes if client.stays_in else memory.allotted_bytes
         spare = wanted if growth.wakes or not nobody_lacks(self._waiting()) else admitted
         allotted = max(memory.allotted_bytes, wanted, min(spare, memory.charge_bytes + self._room_for(client)))

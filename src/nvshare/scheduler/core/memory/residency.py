@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvshare.scheduler.core.events import ResidencyReported
-from nvshare.scheduler.core.memory.admission import WAKING_BYTES, Admission, Sleepers
+from nvshare.scheduler.core.memory.admission import Admission, Sleepers
 from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
@@ -124,24 +124,14 @@ class Residency:
     @property
     def room_bytes(self) -> int:
         """What no client that swaps may have resident, the reserve excepted; negative: so much is lacking."""
-        waking_bytes = self.waking_bytes if self.sleepers.is_one_waking else 0
-        return self._free_bytes - waking_bytes
-
-    @property
-    def waking_bytes(self) -> int:
-        """What stays free beside the reserve while a process wakes."""
-        return max(0, WAKING_BYTES - self.ledger.reserve_bytes)
+        charged = sum([client.memory.charge_bytes for client in self.present.clients.values()])
+        return self.ledger.left_bytes - self.ledger.shortage_bytes - charged
 
     @property
     def is_free_to_wake(self) -> bool:
         """Whether there is what has to be free when one wakes whose context was admitted: others come after it."""
         ahead_bytes = sum(client.memory.ahead_bytes for client in self.clients.values())
-        return self._free_bytes + ahead_bytes + self.ledger.reserve_bytes >= WAKING_BYTES
-
-    @property
-    def _free_bytes(self) -> int:
-        charged = sum([client.memory.charge_bytes for client in self.present.clients.values()])
-        return self.ledger.left_bytes - self.ledger.shortage_bytes - charged
+        return self.room_bytes + ahead_bytes + self.ledger.waking_bytes >= 0
 
     @property
     def holder_grows(self) -> bool:

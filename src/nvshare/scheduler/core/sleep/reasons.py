@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from nvshare.scheduler.core.memory.admission import WAKING_BYTES
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.terms import SleepWhen
@@ -33,7 +32,7 @@ def unwilling_reason(client: Client, ledger: Ledger) -> str:
     unmovable_bytes = memory.unmovable_bytes + memory.more_fixed_bytes
     if unmovable_bytes > UNMOVABLE_BYTES:
         return f"{unmovable_bytes >> 20} MiB of its memory can't be swapped out"
-    if memory.pinned_bytes + unmovable_bytes + WAKING_BYTES > ledger.all_bytes + ledger.reserve_bytes:
+    if memory.pinned_bytes + unmovable_bytes > ledger.all_bytes + ledger.waking_bytes:
         return "the GPU has no room to bring its context back"
     return ""
 
