@@ -37,15 +37,24 @@ DEVICES = "2x512MiB/16MiB"
 NAMESPACE = "team"
 UNUSED = "notebook"
 """A pod that was given a GPU and does not use it."""
-_SCHEDULER = ("--metrics-address=127.0.0.1:0", "--quantum=0.5", "--host-memory=2GiB", "--reserve=16MiB", "--sleep-after=1")
-_STARTED_LATER = """
+_SCHEDULER = (
+    "--metrics-address=127.0.0.1:0",
+    "--quantum=0.5",
+    "--host-memory=2GiB",
+    "--reserve=16MiB",
+    "--sleep-after=1",
+)
+_STARTED_LATER = (
+    """
 import sys, time
 class Rest:
     def readline(self):
         time.sleep(float(sys.argv[4]))
 sys.stdin.readline()
 sys.stdin = Rest()
-""" + PROGRAM
+"""
+    + PROGRAM
+)
 _ROUNDS = 100000
 
 

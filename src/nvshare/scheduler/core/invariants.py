@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.process import Sleep
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, ShownState
 from nvshare.scheduler.core.transitions import ClientState
@@ -71,9 +72,16 @@ class CheckedCore(Core):
         return found
 
     def _is_owed(self) -> bool:
-        """Whether something will happen: a client has to answer, or it will be known what one left that is gone."""
-        estates = any(True for device in self._devices.values() for _ in device.residency.estates)
-        return estates or self._host.awaited > 0 or any(_owes(client) for client, _ in self._clients.values())
+        """Whether something will happen: a client or the shell has to answer, or it will be known what one left that is
+        gone."""
+        devices = [device.residency for device in self._devices.values()]
+        estates = any(True for residency in devices for _ in residency.estates)
+        return (
+            estates
+            or not all(residency.checked for residency in devices)
+            or self._host.awaited > 0
+            or any(_owes(client) for client, _ in self._clients.values())
+        )
 
     def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
         devices = self.snapshot(now)
@@ -87,7 +95,7 @@ def _owes(client: Client) -> bool:
     """Whether a client has something to do that it was told, so that something will happen."""
     if client.state is ClientState.LEAVING or client.told or client.killed:
         return True
-    if client.process is not None and client.process.is_moving:
+    if client.process is not None and client.process.state in (Sleep.FALLING, Sleep.WAKING):
         return True
     memory = client.memory
     if not memory.swaps:
@@ -97,9 +105,9 @@ def _owes(client: Client) -> bool:
 
 
 def waits(client: ClientSnapshot) -> bool:
-    """Whether a client waits for the lock, for a growth, or as a holder for its own memory."""
+    """Whether a client waits for the lock, for a growth, for its process to wake, or as a holder for its own memory."""
     swap = client.swap
-    if client.state is ShownState.WAITING or (swap is not None and swap.wanted_bytes > 0):
+    if client.state in (ShownState.WAITING, ShownState.WAKING) or (swap is not None and swap.wanted_bytes > 0):
         return True
     return client.state is ShownState.HOLDING and swap is not None and swap.out_bytes > 0
 

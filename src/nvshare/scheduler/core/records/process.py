@@ -73,8 +73,3 @@ class Process:
     def is_asleep(self) -> bool:
         """Whether its contexts are not on its devices, or are only being brought back."""
         return self.state in (Sleep.ASLEEP, Sleep.COMING, Sleep.WAKING)
-
-    @property
-    def is_moving(self) -> bool:
-        """Whether something will be said of it: its memory leaves, or the shell is at work."""
-        return self.measured or self.state in (Sleep.LEAVING, Sleep.FALLING, Sleep.WAKING)
