@@ -50,3 +50,7 @@ class FrameType(IntEnum):
     NOT_ASLEEP = lib.NVS_NOT_ASLEEP
     WAKE = lib.NVS_WAKE
     AWAKE = lib.NVS_AWAKE
+    STORE = lib.NVS_STORE
+    STORED = lib.NVS_STORED
+    NOT_STORED = lib.NVS_NOT_STORED
+    LOADED = lib.NVS_LOADED

@@ -7,7 +7,18 @@ from enum import IntEnum
 
 from nvshare.protocol.layout import lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
-from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, SleepWhen, Wake
+from nvshare.protocol.sleep_frames import (
+    Asleep,
+    Awake,
+    Loaded,
+    NotAsleep,
+    NotStored,
+    Sleep,
+    SleepWhen,
+    Store,
+    Stored,
+    Wake,
+)
 
 
 class State(IntEnum):
@@ -365,6 +376,9 @@ ClientFrame = (
     | Asleep
     | NotAsleep
     | Wake
+    | Stored
+    | NotStored
+    | Loaded
 )
 SchedulerFrame = (
     SchedOn
@@ -387,5 +401,6 @@ SchedulerFrame = (
     | NotShared
     | Sleep
     | Awake
+    | Store
 )
 Frame = ClientFrame | SchedulerFrame

@@ -21,9 +21,13 @@ class SleepWhen(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Scheduler: close the door of your process, through which each of its calls of the driver goes."""
+    """Scheduler: close the door of your process, through which each of its calls of the driver goes.
+
+    ``stores``: what its host memory has may have to go into a file then, so the driver is to know nothing of it.
+    """
 
     request: int
+    stores: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +54,29 @@ class Wake:
 @dataclass(frozen=True, slots=True)
 class Awake:
     """Scheduler: the driver has all back, open the door; ``lost``: it has lost the process, and each call fails."""
+
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Scheduler, with the descriptor of an empty file, to one that is asleep: host memory is to be in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Client: what its host memory had is in a file, and the memory is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotStored:
+    """Client: it is not, because of ``text``; memory has it as before."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Client: host memory has it again, and the file is gone; ``lost``: it could not be read."""
 
     lost: bool = False

@@ -89,14 +89,30 @@ enum nvs_wire_type {
 	 * Level 6: the process, with all of its devices, leaves them to the driver's checkpoint.
 	 * Its door is what every call of the driver passes (gate/door.h).
 	 */
-	NVS_SLEEP = 38, /* scheduler: close the door of your process, as `request` */
+	/*
+	 * scheduler: close the door of your process, as `request`; `state` 1: STORE may come, so
+	 * the driver is to know nothing of your host memory when it is closed
+	 */
+	NVS_SLEEP = 38,
 	/* client: it is closed, and nobody is inside, for `request`; 0: it was at REGISTER */
 	NVS_ASLEEP = 39,
 	/* client: it is not, because of `text`; `state` 1: it never will be */
 	NVS_NOT_ASLEEP = 40,
 	NVS_WAKE = 41, /* client: a call waits at the closed door */
 	/* scheduler: the driver has all back, open the door; `state` 1: it has lost the process */
-	NVS_AWAKE = 42
+	NVS_AWAKE = 42,
+	/*
+	 * scheduler, with the descriptor of an empty file, to one that is asleep: what your host
+	 * memory has is to be in the file, and the memory is to be free. Answered by STORED or
+	 * NOT_STORED. It is for you again as ARENA, in any pieces, as much as there was, before
+	 * AWAKE comes
+	 */
+	NVS_STORE = 43,
+	NVS_STORED = 44,     /* client: it is in a file, since STORE or since before REGISTER */
+	NVS_NOT_STORED = 45, /* client: it is not, because of `text`, and memory has it as before */
+	/* client: host memory has it again, and the file is gone; `state` 1: it could not be read
+	 */
+	NVS_LOADED = 46
 };
 
 /* Which of the later frames a scheduler knows. */
@@ -229,7 +245,7 @@ struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
 	uint8_t type; /* enum nvs_wire_type */
-	/* REGISTER: enum nvs_wire_state; REFUSED, NOT_ASLEEP, AWAKE: 1: for good */
+	/* REGISTER: enum nvs_wire_state; REFUSED, NOT_ASLEEP, AWAKE: 1: for good; SLEEP; LOADED */
 	uint8_t state;
 	uint8_t backend; /* REGISTER: enum nvs_wire_backend */
 	/* SCHED_ON, REGISTER: NVS_WIRE_LEVEL of the one that sends it; from 3 on TERMS follows */
@@ -262,7 +278,7 @@ struct nvs_frame {
 	union {
 		/*
 		 * REGISTER: command name; REFUSED, REASON, NOTICE, REFUSE_GROWTH, NOT_SHARED,
-		 * NOT_ASLEEP: the text, or its end; TEXT: a piece; NUL-terminated UTF-8
+		 * NOT_ASLEEP, NOT_STORED: the text, or its end; TEXT: a piece; NUL-terminated UTF-8
 		 */
 		char text[NVS_WIRE_TEXT_BYTES];
 		struct nvs_wire_memory memory; /* GROW, ALLOT, EVICT, RESIDENT, ARENA */

@@ -55,7 +55,18 @@ from nvshare.protocol.frames import (
 )
 from nvshare.protocol.layout import ffi, lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
-from nvshare.protocol.sleep_frames import Asleep, Awake, NotAsleep, Sleep, SleepWhen, Wake
+from nvshare.protocol.sleep_frames import (
+    Asleep,
+    Awake,
+    Loaded,
+    NotAsleep,
+    NotStored,
+    Sleep,
+    SleepWhen,
+    Store,
+    Stored,
+    Wake,
+)
 from nvshare.protocol.texts import field_of, text_in
 
 __all__ = [
@@ -91,10 +102,12 @@ __all__ = [
     "Joined",
     "Leave",
     "Limit",
+    "Loaded",
     "LockOk",
     "LockReleased",
     "NotAsleep",
     "NotShared",
+    "NotStored",
     "Notice",
     "OpenShared",
     "Priority",
@@ -112,6 +125,8 @@ __all__ = [
     "Sleep",
     "SleepWhen",
     "State",
+    "Store",
+    "Stored",
     "Terms",
     "Text",
     "Tie",
@@ -215,6 +230,10 @@ _TYPES: dict[type[Frame], tuple[FrameType, str]] = {
     NotAsleep: (FrameType.NOT_ASLEEP, ""),
     Wake: (FrameType.WAKE, ""),
     Awake: (FrameType.AWAKE, ""),
+    Store: (FrameType.STORE, ""),
+    Stored: (FrameType.STORED, ""),
+    NotStored: (FrameType.NOT_STORED, ""),
+    Loaded: (FrameType.LOADED, ""),
 }
 """The number of each frame, and the part of the layout that has its fields beside those of every frame."""
 _CALLED = {
@@ -224,6 +243,8 @@ _CALLED = {
     (Reason, "memory"): "request",
     (NotAsleep, "final"): "state",
     (Awake, "lost"): "state",
+    (Sleep, "stores"): "state",
+    (Loaded, "lost"): "state",
 }
 """Fields that the layout calls otherwise."""
 _CODES = {"uint8_t": "B", "uint32_t": "I", "uint64_t": "Q"}

@@ -151,6 +151,16 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreArena:
+    """Send STORE with a new file, so that the host memory of a client that sleeps is free.
+
+    Answered by ArenaStored or ArenaNotStored. It comes back as GrowArena, answered by ArenaLoaded beside ArenaGrown.
+    """
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Send WATCH: the client reports its progress every ``interval_seconds`` while it holds; 0: no more."""
 

@@ -44,6 +44,8 @@ class Settings:
     """What stays free on each device where memory swaps, for what the driver takes unasked; None: a share of it."""
     host_bytes: int = 0
     """Host memory for all clients' arenas together."""
+    file_bytes: int = 0
+    """What of the arenas of clients that sleep may be in files; 0: nothing."""
     sleep_after_seconds: float | None = None
     """After so much idleness a process sleeps whose terms leave it open; None: not before others lack memory."""
     floor: float = 0.05

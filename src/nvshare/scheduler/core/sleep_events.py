@@ -55,5 +55,33 @@ class Woke:
     process: int
 
 
+@dataclass(frozen=True, slots=True)
+class ArenaStored:
+    """What a sleeping client has in host memory is in a file, and the memory is free.
+
+    It answers a StoreArena, or says what was so when it registered.
+    """
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaNotStored:
+    """It is in host memory as before; answers a StoreArena."""
+
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaLoaded:
+    """It is in host memory again, all of which the client was given, and the file is gone."""
+
+    client: int
+
+
+StoreEvent = ArenaStored | ArenaNotStored | ArenaLoaded
+"""What happened to the host memory of a client that sleeps."""
+
 SleepEvent = SleepAsked | FellAsleep | StayedAwake | WakeWanted | Woke
 """What happened to a whole process."""

@@ -133,6 +133,9 @@ class HostMemory:
     budget_bytes: int
     used_bytes: int
     """Made or being made, that of clients included which are gone and whose memory is not known to be free."""
+    file_budget_bytes: int = 0
+    """What of the arenas of clients that sleep may be in files instead."""
+    file_used_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
