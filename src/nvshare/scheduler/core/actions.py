@@ -223,4 +223,4 @@ Report = ReportUnresponsive | ReportShort | ReportMissing | ReportSize
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | Report | Kill | GrowArena | Measure | FormGang | Sleep | Wake
+Action = ClientAction | Report | Kill | GrowArena | Measure | FormGang | Sleep | Wake | StoreArena

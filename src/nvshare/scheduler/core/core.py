@@ -52,8 +52,9 @@ from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client, LostTurn
 from nvshare.scheduler.core.records.containers import Container, Containers
 from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.sleep.sleepers import Sleepers
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
-from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered
+from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered, StoreEvent
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, Step
@@ -69,7 +70,7 @@ class Core:
         self._devices: dict[str, Device] = {}
         self._clients: dict[int, tuple[Client, Device]] = {}
         self._deadlines: dict[str, float] = {}
-        self._host = Host(settings.host_bytes)
+        self._host = Host(settings.host_bytes, file_budget_bytes=settings.file_bytes)
         self._absent = Absent(self._host)
         self._containers = Containers()
         self._gangs = Gangs(self._clients)
@@ -94,6 +95,7 @@ class Core:
             MemoryFreed: self._free,
             TermsSet: self._set_terms,
             **dict.fromkeys(get_args(SleepEvent), lambda event, now: self._mark(*sleeping.handle(event, now))),
+            **dict.fromkeys(get_args(StoreEvent), lambda event, _now: self._mark(*sleeping.storing.handle(event))),
         }
         self._client_recorders: dict[type[Event], Callable[[Any, Client, Device, float], bool]] = {
             LockRequested: self._request,
@@ -299,15 +301,13 @@ class Core:
             estate = device.residency.estates.free(event.client)
             if estate is not None:
                 # Clients of any device may wait for the host memory.
-                self._mark(*(self._devices.values() if estate.memory.host_bytes else [device]))
+                self._mark(*(self._devices.values() if estate.memory.taken_bytes else [device]))
 
     def _see_device(self, event: DeviceSeen, _now: float) -> None:
         device = self._devices.get(event.device)
         if device is None:
-            sleepers = self._sleeping.sleepers(event.device)
-            chosen = self._policy, self._quantum_seconds, self._settings
-            device = Device(event.device, *chosen, self._host, self._ends, sleepers)
-            self._devices[event.device] = device
+            given = self._settings, self._host, self._ends, Sleepers(self._sleeping, event.device)
+            device = self._devices[event.device] = Device(event.device, self._policy, self._quantum_seconds, *given)
         device.measure(event)
         self._mark(device)
 

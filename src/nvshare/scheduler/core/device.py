@@ -141,6 +141,8 @@ class Device:
         memory = client.memory
         self._assume_context(client)
         memory.growth = Growth(event.request, event.footprint_bytes, event.fixed_bytes)
+        host = self.residency.host
+        host.largest_bytes = max(host.largest_bytes, event.footprint_bytes)
         # The first context comes before anything else.
         memory.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
         self._recount(client)

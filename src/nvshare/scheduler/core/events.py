@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered
+from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered, StoreEvent
 from nvshare.scheduler.core.terms import Terms
 
 
@@ -343,6 +343,7 @@ Event = (
     | HostMemorySet
     | SleepOffered
     | SleepEvent
+    | StoreEvent
     | ClientGone
     | MemoryFreed
     | ContainerFound

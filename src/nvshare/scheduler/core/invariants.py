@@ -59,13 +59,13 @@ class CheckedCore(Core):
             if device.residency.clients:
                 left = sum(estate.device_bytes for estate in estates) + ledger.shortage_bytes
                 found[uuid] = left - ledger.total_bytes + ledger.foreign_bytes
-            found["host memory"] += sum(estate.memory.host_bytes for estate in estates)
+            found["host memory"] += sum(estate.memory.taken_bytes for estate in estates)
         for client, device in self._clients.values():
             memory, limit_bytes = client.memory, client.container.terms.memory_limit_bytes
             if device.uuid in found:
                 # Whoever asks for a context is charged with that only so that nobody else gets it.
                 found[device.uuid] += memory.fixed_bytes + memory.charge_bytes - memory.ahead_bytes
-            found["host memory"] += memory.host_bytes
+            found["host memory"] += memory.taken_bytes
             if limit_bytes is not None:
                 what = device.uuid, client.container.name or client.number
                 found[what] = found.get(what, -limit_bytes) + memory.claimed_bytes
@@ -100,6 +100,9 @@ def _owes(client: Client) -> bool:
     memory = client.memory
     if not memory.swaps:
         return False
+    file = memory.file
+    if memory.asleep:
+        return file.is_going or file.asked_bytes > 0 or (file.is_there and file.made_bytes == memory.arena_bytes)
     registers = memory.arena_asked_bytes > 0 or memory.usable_bytes < memory.arena_bytes
     return not memory.is_heard or registers or memory.is_moving
 

@@ -87,6 +87,8 @@ class SwapSnapshot:
     """That came in from host memory, since it was registered."""
     left_bytes: int = 0
     """That were copied out since then."""
+    stored_bytes: int = 0
+    """Of the footprint, in a file instead of host memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from nvshare.scheduler.core.actions import (
     ReportUnresponsive,
     Revoke,
     Sleep,
+    StoreArena,
     TellLimit,
     TellWaiters,
     Wake,
@@ -183,6 +184,8 @@ class Table:
     def _text(self, action: Action) -> str:
         if isinstance(action, FormGang | Measure | ReportMissing):
             return ""
+        if isinstance(action, StoreArena):
+            return f"store {chr(action.client)}"
         if isinstance(action, Sleep | Wake):
             return f"{type(action).__name__.lower()} {' '.join(map(chr, action.clients))}"
         name = chr(action.client)

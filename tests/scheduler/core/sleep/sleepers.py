@@ -17,7 +17,15 @@ MIB = 1 << 20
 OTHER = "GPU-b"
 
 
-def sleepers(names: str = "", *, context: float = 0, after: float | None = None, reserve: float = 1) -> Table:
+def sleepers(
+    names: str = "",
+    *,
+    context: float = 0,
+    after: float | None = None,
+    reserve: float = 1,
+    host: float = 1000,
+    file: float = 0,
+) -> Table:
     """Clients that can sleep, each idle with a gibibyte; the process of each has its number."""
     table = Table(pinned=context)
     table.core = Core(
@@ -25,7 +33,8 @@ def sleepers(names: str = "", *, context: float = 0, after: float | None = None,
             quantum_seconds=30.0,
             assumed_pinned_bytes=int(context * GIB),
             reserve_bytes=int(reserve * GIB),
-            host_bytes=1000 * GIB,
+            host_bytes=int(host * GIB),
+            file_bytes=int(file * GIB),
             sleep_after_seconds=after,
         )
     )

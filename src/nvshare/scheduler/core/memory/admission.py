@@ -102,7 +102,7 @@ class Admission:
         ledger, memories = self._ledger, [client.memory for client in self.clients.values()]
         sizes = [size for memory in memories for size in (memory.useful_bytes, memory.pledged_bytes)]
         asleep_bytes = sum(each.memory.context_bytes for each in self._sleepers.able(None))
-        found = ledger.left_bytes, ledger.departed_bytes, ledger.measurements, self._host.available_bytes, asleep_bytes
+        found = ledger.left_bytes, ledger.departed_bytes, ledger.measurements, self._host.possible_bytes, asleep_bytes
         return *found, *self._requests.granted, *sizes
 
     def capacity_bytes(self, client: Client) -> int:
@@ -125,7 +125,7 @@ class Admission:
     def _best(self, now: float) -> View:
         assumed_bytes = sum(each.memory.pinned_bytes for each in self._unmeasured(now))
         free_bytes = assumed_bytes + self._ledger.departed_bytes
-        return View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.available_bytes)
+        return View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.possible_bytes)
 
     def _lacks_asleep(self, client: Client, view: View, found: Refusal) -> Refusal | None:
         """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't."""
@@ -257,7 +257,7 @@ class Admission:
         wanted = present.resting_bytes + sum(useful) + fixed_bytes
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
-        left = self._host.budget_bytes - self._host.used_bytes
+        left = self._host.left_bytes
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE:
             # Then only those leave that are about to sleep.
             clients = [client for client in clients if client.process is not None and client.process.leaves]

@@ -48,7 +48,7 @@ class Estates:
         estate = Estate(memory, client.container.name, memory.charge_bytes + paged_bytes)
         self._estates[client.number] = estate
         self._ledger.depart(estate.device_bytes)
-        self._host.departed_bytes += memory.host_bytes
+        self._host.departed_bytes += memory.taken_bytes
 
     def free(self, number: int) -> Estate | None:
         """Nothing of a client that is gone is left; returns what that was, None if there was nothing."""
@@ -56,8 +56,8 @@ class Estates:
         if estate is None:
             return None
         self._ledger.depart(-estate.device_bytes)
-        self._host.used_bytes -= estate.memory.host_bytes
-        self._host.departed_bytes -= estate.memory.host_bytes
+        self._host.used_bytes -= estate.memory.taken_bytes
+        self._host.departed_bytes -= estate.memory.taken_bytes
         return estate
 
     def free_all(self) -> None:

@@ -110,6 +110,7 @@ class Residency:
             self.traffic.told(client.number, came, left, now, waits=waits, prepares=prepares)
             self.traffic.spared_bytes += max(0, memory.spared_bytes - spared_bytes)
         self.host.used_bytes += memory.arena_bytes - arena_bytes
+        self.host.largest_bytes = max(self.host.largest_bytes, event.footprint_bytes)
         if event.lacking_bytes:
             # Now so much has to leave that there is what it lacks.
             self.ledger.shortage_bytes += max(0, self.room_bytes + event.lacking_bytes)
@@ -118,6 +119,9 @@ class Residency:
         """A client was sent host memory."""
         self.present.wake(client)
         memory = client.memory
+        if memory.file.is_there:
+            self.host.used_bytes += memory.file.grown(segment_bytes)
+            return
         self.host.used_bytes += segment_bytes - memory.arena_asked_bytes
         memory.arena_bytes, memory.arena_asked_bytes = memory.arena_bytes + segment_bytes, 0
 

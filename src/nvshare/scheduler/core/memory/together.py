@@ -42,7 +42,7 @@ def cramped(
     else those behind them would wait with them.
     """
     lacking = sum([max(0, client.memory.useful_bytes - client.memory.host_bytes) for client in present])
-    if lacking <= host.available_bytes and not requests.granted_bytes:
+    if lacking <= host.possible_bytes and not requests.granted_bytes:
         return frozenset()
     waiting = [client for client in clients if client.state is ClientState.WAITING]
     least_bytes = most_bytes - (stays_bytes((), present, host, requests) if waiting else 0)
@@ -60,7 +60,7 @@ def stays_bytes(unit: Collection[Client], clients: Collection[Client], host: Hos
     ``clients``: of the device's that swap, at least those that have something there.
     """
     arenas = [Arena(client.memory.host_bytes, client.memory.useful_bytes) for client in clients]
-    goals = fill(arenas, host.available_bytes)
+    goals = fill(arenas, host.possible_bytes)
     own = {client.number for client in unit}
     stays = {
         client.number: client.memory.stays_bytes(goal.takes_bytes)

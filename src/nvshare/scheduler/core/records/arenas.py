@@ -40,15 +40,35 @@ class Host:
     """Of it, what clients had that are gone; it will be free."""
     awaited: int = 0
     """Recorded clients of any device that are not back: nobody knows what they have of it."""
+    file_budget_bytes: int = 0
+    """What of the memory of clients that sleep may be in files instead."""
+    file_used_bytes: int = 0
+    """What is, or is to be."""
+    storable_bytes: int = 0
+    """Of what is used, what may go into files now."""
+    kept_bytes: int = 0
+    """What is not to be used, since it is for one that comes back from a file."""
+    largest_bytes: int = 0
+    """The most that a client had lately, or asked for."""
+
+    @property
+    def left_bytes(self) -> int:
+        """What may be made now."""
+        return self.budget_bytes - self.used_bytes - self.kept_bytes
 
     @property
     def available_bytes(self) -> int:
         """What may be made, now or when the memory of those that are gone is free."""
-        return self.budget_bytes - self.used_bytes + self.departed_bytes
+        return self.left_bytes + self.departed_bytes
+
+    @property
+    def possible_bytes(self) -> int:
+        """What may be made when what can go into files has gone."""
+        return self.available_bytes + self.storable_bytes
 
     def snapshot(self) -> HostMemory:
         """What can be seen of it."""
-        return HostMemory(self.budget_bytes, self.used_bytes)
+        return HostMemory(self.budget_bytes, self.used_bytes, self.file_budget_bytes, self.file_used_bytes)
 
 
 def whole(size: int) -> int:

@@ -16,6 +16,7 @@ from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
 
 _SHOWN = {
     Sleep.ASLEEP: ShownState.ASLEEP,
+    Sleep.LOADING: ShownState.WAKING,
     Sleep.COMING: ShownState.WAKING,
     Sleep.WAKING: ShownState.WAKING,
 }

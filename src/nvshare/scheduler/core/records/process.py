@@ -20,6 +20,8 @@ class Sleep(Enum):
     FALLING = auto()
     """The shell was asked to put it to sleep."""
     ASLEEP = auto()
+    LOADING = auto()
+    """It is asleep, and its host memory comes back from files, if it was there."""
     COMING = auto()
     """It is asleep, and waits for room for its contexts."""
     WAKING = auto()
@@ -35,6 +37,8 @@ class Process:
     clients: dict[int, None] = field(default_factory=dict)
     """The numbers of its clients, one a device."""
     woke_at: float = float("-inf")
+    slept_at: float = float("-inf")
+    """When it fell asleep, or was found asleep."""
     tried_at: float = float("-inf")
     """When it was last tried in vain to put it to sleep."""
     rests: bool = False
@@ -56,6 +60,8 @@ class Process:
     """Why it stayed awake the last time; empty: it did not."""
     never: bool = False
     """It can't sleep at all, for that reason."""
+    stays: bool = False
+    """Its host memory could not be stored since it fell asleep."""
     sleeps: int = 0
     """How often it fell asleep."""
 
@@ -72,4 +78,4 @@ class Process:
     @property
     def is_asleep(self) -> bool:
         """Whether its contexts are not on its devices, or are only being brought back."""
-        return self.state in (Sleep.ASLEEP, Sleep.COMING, Sleep.WAKING)
+        return self.state in (Sleep.ASLEEP, Sleep.LOADING, Sleep.COMING, Sleep.WAKING)

@@ -7,9 +7,10 @@
   the device after the other, least recently used first.
 - *How.* Its memory leaves first (moves.py). Then the shell has it close its door and checkpoints it. If it was needed
   meanwhile, or a thread of it is in the driver, it stays awake, and is not tried again for a while.
-- *Waking.* A call at its door wants it awake. Each of its clients asks for room for its context, as for a first one,
-  but is never refused. Since the driver would lose it without room, its devices are measured before it is woken. Of
-  processes on several devices one comes back at a time, so that no two wait for each other.
+- *Waking.* A call at its door wants it awake. Its host memory comes back first if it is in a file (storing.py). Then
+  each of its clients asks for room for its context, as for a first one, but is never refused. Since the driver would
+  lose it without room, its devices are measured before it is woken. Of processes on several devices one comes back at
+  a time, so that no two wait for each other.
 - *Flapping.* Who woke without having asked for a device since it fell asleep (it polls events, or asks what memory is
   free) stays awake twice as long the next time.
 """
@@ -29,6 +30,7 @@ from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
 from nvshare.scheduler.core.sleep.idleness import MOST_PATIENCE, idle_seconds
 from nvshare.scheduler.core.sleep.reasons import busy_reason, is_out, unwilling_reason
+from nvshare.scheduler.core.sleep.storing import Storing
 from nvshare.scheduler.core.sleep_events import (
     FellAsleep,
     SleepAsked,
@@ -55,16 +57,13 @@ class Sleeping:
         self._clients, self._host = clients, host
         self._after_seconds = after_seconds
         self._processes: dict[int, Process] = {}
+        self.storing = Storing(clients, self._processes, host)
         self._on: dict[str, dict[int, tuple[Client, Process]]] = {}
         """The clients of these processes on each device, by number."""
         self._moving: dict[int, Process] = {}
         """Those that are neither awake nor asleep, or are asked to be the other."""
         self._moments: list[tuple[float, int]] = []
         """When to look at which process, the earliest first; what is not its alarm any more is passed over."""
-
-    def sleepers(self, device: str) -> Sleepers:
-        """Those of one device."""
-        return Sleepers(self, device)
 
     def on(self, device: str) -> Collection[tuple[Client, Process]]:
         """The clients on a device whose processes can sleep."""
@@ -88,10 +87,12 @@ class Sleeping:
         if process.is_asleep:
             device.fall_asleep(client)
             self._moving[process.number] = process
+        self.storing.look_again()
         return True
 
     def gone(self, client: Client, device: Device) -> None:
         """A client is gone."""
+        self.storing.gone(client)
         process = client.process
         if process is None:
             return
@@ -106,6 +107,7 @@ class Sleeping:
             self._moving.pop(process.number, None)
         if not self._processes:
             self._moments.clear()
+        self.storing.look_again()
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
         """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""
@@ -119,7 +121,7 @@ class Sleeping:
             case SleepAsked():
                 return self._ask(process, event, now)
             case FellAsleep():
-                self._fall_asleep(process)
+                self._fall_asleep(process, now)
             case StayedAwake():
                 self._stay_awake(process, event, now)
             case WakeWanted():
@@ -128,6 +130,7 @@ class Sleeping:
                 self._wake(process, now)
             case _:
                 assert_never(event)
+        self.storing.look_again()
         return self._devices_of(process)
 
     def look_again(self, client: Client, now: float) -> None:
@@ -165,7 +168,7 @@ class Sleeping:
             touched += self._relieve(device, now)
         for process in list(self._moving.values()):
             touched += self._go_on(process, actions, now)
-        return actions, touched
+        return actions + self.storing.plan(), touched
 
     def is_willing(self, process: Process) -> bool:
         """Whether it may sleep some time, whatever it does now."""
@@ -191,9 +194,10 @@ class Sleeping:
             self._set_alarm(process, now)
         return self._devices_of(process)
 
-    def _fall_asleep(self, process: Process) -> None:
+    def _fall_asleep(self, process: Process, now: float) -> None:
         """It was told to, or registered asleep."""
         process.state, process.reason, process.asked = Sleep.ASLEEP, "", False
+        process.slept_at, process.stays = now, False
         process.sleeps += 1
         self._lose_patience(process, 1)
         for client, device in self._clients_of(process):
@@ -271,8 +275,10 @@ class Sleeping:
                 self._let_fall(process, actions)
             case Sleep.ASLEEP if not process.wanted:
                 del self._moving[process.number]
-            case Sleep.ASLEEP if self._may_come(process):
-                return self._come(process)
+            case Sleep.ASLEEP | Sleep.LOADING:
+                process.state = Sleep.LOADING
+                if self.storing.is_back(process, actions) and self._may_come(process):
+                    return self._come(process)
             case Sleep.COMING if all(client.memory.has_context for client, _ in self._clients_of(process)):
                 if self._has_room(process, actions, now):
                     process.state, process.measured = Sleep.WAKING, False
@@ -369,30 +375,6 @@ class Sleeping:
 
     def _devices_of(self, process: Process) -> list[Device]:
         return [device for _, device in self._clients_of(process)]
-
-
-class Sleepers:
-    """See ``memory.admission.Sleepers``."""
-
-    def __init__(self, sleeping: Sleeping, device: str) -> None:
-        self._sleeping, self._device = sleeping, device
-
-    def able(self, beside: Client | None) -> list[Client]:
-        """See ``memory.admission.Sleepers``."""
-        own = None if beside is None else beside.process
-        there = self._sleeping.on(self._device)
-        return [client for client, process in there if process is not own and self._sleeping.may_sleep(process)]
-
-    @property
-    def is_one_waking(self) -> bool:
-        """See ``memory.admission.Sleepers``."""
-        return any(each.memory.asleep and each.memory.has_context for each, _ in self._sleeping.on(self._device))
-
-    def willing_bytes(self, client: Client) -> int:
-        """See ``memory.admission.Sleepers``."""
-        there = self._sleeping.on(self._device)
-        willing = [each.memory for each, process in there if self._sleeping.is_willing(process)]
-        return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)
 
 
 def _first(reasons: Iterable[str]) -> str:

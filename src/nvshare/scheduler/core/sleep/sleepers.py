@@ -1,0 +1,30 @@
+"""Those of one device whose processes can sleep, as the rules of admission ask for them."""
+
+from __future__ import annotations
+
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.sleep.sleeping import Sleeping
+
+
+class Sleepers:
+    """See ``memory.admission.Sleepers``."""
+
+    def __init__(self, sleeping: Sleeping, device: str) -> None:
+        self._sleeping, self._device = sleeping, device
+
+    def able(self, beside: Client | None) -> list[Client]:
+        """See ``memory.admission.Sleepers``."""
+        own = None if beside is None else beside.process
+        there = self._sleeping.on(self._device)
+        return [client for client, process in there if process is not own and self._sleeping.may_sleep(process)]
+
+    @property
+    def is_one_waking(self) -> bool:
+        """See ``memory.admission.Sleepers``."""
+        return any(each.memory.asleep and each.memory.has_context for each, _ in self._sleeping.on(self._device))
+
+    def willing_bytes(self, client: Client) -> int:
+        """See ``memory.admission.Sleepers``."""
+        there = self._sleeping.on(self._device)
+        willing = [each.memory for each, process in there if self._sleeping.is_willing(process)]
+        return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)

@@ -1,0 +1,177 @@
+"""Host memory of sleepers in files: **the rules**. A disk is larger than host memory, and slower.
+
+- *What.* All host memory of a process that sleeps, and that nobody wants awake.
+- *When.* While less host memory is left than the largest client may ask for, the process goes that has slept longest;
+  one at a time, for a disk takes no more.
+- *Back.* Before anything else that waking takes a process gets as much host memory as it had. One at a time, so that no
+  two wait for each other. What the largest of those in files had is kept for that: nobody else gets it.
+- *Failing.* A process whose memory could not be stored keeps it until it sleeps anew; others are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from nvshare.scheduler.core.actions import Action, GrowArena, StoreArena
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.errors import IllegalEvent
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, SEGMENT_BYTES, Host
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.memory import Memory
+from nvshare.scheduler.core.records.process import Process, Sleep
+from nvshare.scheduler.core.sleep_events import ArenaLoaded, ArenaNotStored, ArenaStored, StoreEvent
+
+
+class Storing:
+    """The files of all processes that sleep."""
+
+    def __init__(
+        self, clients: Mapping[int, tuple[Client, Device]], processes: Mapping[int, Process], host: Host
+    ) -> None:
+        """``clients``, ``processes``: all there are, by number."""
+        self._clients, self._processes, self._host = clients, processes, host
+        self._comes: Process | None = None
+        """Whose host memory is being made again."""
+        self._goes: Process | None = None
+        """Whose goes."""
+
+    def handle(self, event: StoreEvent) -> list[Device]:
+        """What became of a client's host memory, on which devices that may change something: clients of any may wait
+        for host memory. IllegalEvent if it can't have."""
+        found = self._clients.get(event.client)
+        if found is None:
+            raise IllegalEvent(f"client {event.client} is unknown", event)
+        self._handle(event, found[0])
+        self.look_again()
+        return [device for _, device in self._clients.values()]
+
+    def _handle(self, event: StoreEvent, client: Client) -> None:
+        memory, host = client.memory, self._host
+        file = memory.file
+        match event:
+            case ArenaStored():
+                if file.is_there or not memory.reported:
+                    raise IllegalEvent(
+                        f"the host memory of client {client.number} is no such that can be stored", event
+                    )
+                if not file.is_going:
+                    # It was when it registered.
+                    host.file_used_bytes += memory.arena_bytes
+                host.used_bytes -= memory.taken_bytes
+                file.went()
+                host.used_bytes += memory.taken_bytes
+            case ArenaNotStored():
+                if not file.is_going:
+                    raise IllegalEvent(f"client {client.number} was not asked to store anything", event)
+                file.is_going = False
+                host.file_used_bytes -= memory.arena_bytes
+                if client.process is not None:
+                    client.process.stays = True
+            case ArenaLoaded():
+                if not file.is_there or file.asked_bytes or file.made_bytes != memory.arena_bytes:
+                    raise IllegalEvent(f"client {client.number} has nothing to load, or no memory for that", event)
+                host.file_used_bytes -= memory.arena_bytes
+                file.came_back()
+            case _:
+                assert_never(event)
+
+    def gone(self, client: Client) -> None:
+        """A client is gone; whether its process lives or not, its file is not counted until it says that it has one."""
+        file = client.memory.file
+        if file.is_there or file.is_going:
+            self._host.file_used_bytes -= client.memory.arena_bytes
+
+    def look_again(self) -> None:
+        """A process fell asleep, is wanted awake or is gone, or host memory was stored or loaded."""
+        host = self._host
+        if not (host.file_budget_bytes or host.file_used_bytes):
+            return
+        processes = self._processes.values()
+        going = {process.number: sum(self._going(process)) for process in processes}
+        self._goes = next((process for process in processes if going[process.number]), None)
+        comes = self._comes
+        if comes is not None and (comes.state is not Sleep.LOADING or not self._away(comes)):
+            self._comes = None
+        may_go = sum(self._bytes(process) for process in processes if self._may_go(process))
+        host.storable_bytes = sum(going.values()) + max(0, min(may_go, host.file_budget_bytes - host.file_used_bytes))
+        lacking = {process.number: self._lacking(process) for process in processes}
+        first = 0 if self._comes is None else lacking.pop(self._comes.number)
+        host.kept_bytes = first + max(lacking.values(), default=0)
+        swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
+        host.largest_bytes = max((max(m.footprint_bytes, m.growing_bytes) for m in swapping), default=0)
+
+    def plan(self) -> list[Action]:
+        """Whose host memory goes."""
+        host = self._host
+        if self._goes is not None or not host.storable_bytes or host.left_bytes >= host.largest_bytes + CHUNK_BYTES:
+            return []
+        left_bytes = host.file_budget_bytes - host.file_used_bytes
+        able = (each for each in self._processes.values() if self._may_go(each) and self._bytes(each) <= left_bytes)
+        first = min(able, key=lambda process: process.slept_at, default=None)
+        if first is None:
+            return []
+        actions: list[Action] = []
+        for number in first.clients:
+            memory = self._clients[number][0].memory
+            if memory.arena_bytes:
+                memory.file.is_going = True
+                host.file_used_bytes += memory.arena_bytes
+                actions.append(StoreArena(number))
+        self.look_again()
+        return actions
+
+    def is_back(self, process: Process, actions: list[Action]) -> bool:
+        """Whether a process that is to wake has all its host memory; else what is to be done for that."""
+        if self._goes is process:
+            return False
+        if not self._away(process):
+            return True
+        lacking = self._lacking(process)
+        free_bytes = self._host.budget_bytes - self._host.used_bytes
+        if self._comes is None and lacking <= free_bytes:
+            self._comes = process
+            self.look_again()
+        wait = ""
+        if self._comes is not process:
+            wait = (
+                f"host memory to bring {lacking >> 20} MiB back into is not left (--host-memory); others have to sleep"
+            )
+        for number in process.clients:
+            memory = self._clients[number][0].memory
+            file = memory.file
+            file.wait = wait if file.is_there else ""
+            more = min(memory.arena_bytes - file.made_bytes, SEGMENT_BYTES, free_bytes)
+            if file.is_there and not wait and not file.asked_bytes and more > 0:
+                file.ask(more)
+                self._host.used_bytes += more
+                free_bytes -= more
+                actions.append(GrowArena(number, more))
+        return False
+
+    def _may_go(self, process: Process) -> bool:
+        """Whether what a process has in host memory may go into files now."""
+        if process.state is not Sleep.ASLEEP or process.wanted or process.stays:
+            return False
+        memories = self._memories(process)
+        still = (
+            m.reported and not m.arena_asked_bytes and not m.file.is_going and not m.file.is_there for m in memories
+        )
+        return all(still) and self._bytes(process) > 0
+
+    def _bytes(self, process: Process) -> int:
+        return sum(memory.arena_bytes for memory in self._memories(process))
+
+    def _going(self, process: Process) -> list[int]:
+        return [memory.arena_bytes for memory in self._memories(process) if memory.file.is_going]
+
+    def _lacking(self, process: Process) -> int:
+        """How much host memory it takes to bring back what a process has in files."""
+        return sum(memory.arena_bytes - memory.file.made_bytes for memory in self._away(process))
+
+    def _away(self, process: Process) -> list[Memory]:
+        """Of its clients, the memory of those whose host memory is in files."""
+        return [memory for memory in self._memories(process) if memory.file.is_there]
+
+    def _memories(self, process: Process) -> Iterable[Memory]:
+        return [self._clients[number][0].memory for number in process.clients]
