@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nvshare.mounts import is_dead, is_in_memory
+import pytest
+
+from nvshare.mounts import is_dead, is_in_memory, is_remote
 
 
 def test_dead_and_alive(tmp_path: Path) -> None:
@@ -29,3 +31,13 @@ def test_in_memory(tmp_path: Path) -> None:
     assert is_in_memory(Path("/dev/shm"))
     assert not is_in_memory(Path("/proc"))
     assert not is_in_memory(tmp_path / "none")
+
+
+def test_remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the kind of the file system."""
+    assert not is_remote(tmp_path)
+    device = tmp_path.stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 0 {os.major(device)}:{os.minor(device)} / /mnt rw - nfs4 server:/ rw\n")
+    monkeypatch.setattr("nvshare.mounts._MOUNTS", mounts)
+    assert is_remote(tmp_path)

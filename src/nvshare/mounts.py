@@ -7,6 +7,7 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _IN_MEMORY = ("tmpfs", "ramfs")
+_REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "9p", "glusterfs", "fuse.sshfs", "fuse.glusterfs")
 
 
 def is_dead(folder: Path) -> bool:
@@ -22,13 +23,22 @@ def is_dead(folder: Path) -> bool:
 
 def is_in_memory(folder: Path) -> bool:
     """Whether what is in the folder is gone when the machine restarts; False where that can't be found out."""
+    return _is_of(folder, _IN_MEMORY)
+
+
+def is_remote(folder: Path) -> bool:
+    """Whether what is in the folder is on another machine; False where that can't be found out."""
+    return _is_of(folder, _REMOTE)
+
+
+def _is_of(folder: Path, kinds: tuple[str, ...]) -> bool:
     try:
         device = folder.stat().st_dev
         mounts = _MOUNTS.read_text(errors="replace").splitlines()
     except OSError:
         return False
     number = f"{os.major(device)}:{os.minor(device)}"
-    return any(_device(mount) == number and _kind(mount) in _IN_MEMORY for mount in mounts)
+    return any(_device(mount) == number and _kind(mount) in kinds for mount in mounts)
 
 
 def _device(mount: str) -> str:

@@ -70,7 +70,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "memberships": {"core", "pods", "recovery", "commands", "dispatcher"},
     "arenas": {"core", "worker", "registered_client"},
     "swapping": {"core", "recovery", "registered_client", "dispatcher", "arenas"},
-    "sleeping": {"core", "pods", "registered_client", "dispatcher"},
+    "sleeping": {"core", "pods", "registered_client", "dispatcher", "arenas"},
     "gpus": {"core", "worker", "recovery", "dispatcher"},
     "clients": {
         "core",
@@ -93,6 +93,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
         "commands",
         "dispatcher",
         "memberships",
+        "arenas",
         "sleeping",
         "gpus",
         "clients",

@@ -43,6 +43,9 @@ class Receiver:
     def deliver(self, action: ClientAction) -> None:
         """Nothing."""
 
+    def send_file(self, *_: object) -> None:
+        """Nothing."""
+
     def send_arena(self, *_: object) -> None:
         """Nothing."""
 

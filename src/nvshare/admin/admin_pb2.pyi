@@ -527,6 +527,9 @@ class Status(_message.Message):
     HOST_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     HOST_MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
     KNOWS_ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    SWAP_FILE_BYTES_FIELD_NUMBER: _builtins.int
+    SWAP_FILE_USED_BYTES_FIELD_NUMBER: _builtins.int
+    SWAP_DIR_FIELD_NUMBER: _builtins.int
     LOST_WITH_SCHEDULER_FIELD_NUMBER: _builtins.int
     LOST_WITH_MACHINE_FIELD_NUMBER: _builtins.int
     version: _builtins.str
@@ -537,6 +540,12 @@ class Status(_message.Message):
     host_memory_used_bytes: _builtins.int
     knows_allocations: _builtins.bool
     """kubelet has said which containers hold virtual devices."""
+    swap_file_bytes: _builtins.int
+    """What of the data of programs that sleep may be in files instead, of that what is used, and the folder of these files.
+    0 and empty: there are none.
+    """
+    swap_file_used_bytes: _builtins.int
+    swap_dir: _builtins.str
     lost_with_scheduler: _builtins.str
     """Of what was just set: why it is lost when this scheduler ends, or when the machine restarts. Empty: it is not."""
     lost_with_machine: _builtins.str
@@ -552,12 +561,15 @@ class Status(_message.Message):
         host_memory_bytes: _builtins.int = ...,
         host_memory_used_bytes: _builtins.int = ...,
         knows_allocations: _builtins.bool = ...,
+        swap_file_bytes: _builtins.int = ...,
+        swap_file_used_bytes: _builtins.int = ...,
+        swap_dir: _builtins.str = ...,
         lost_with_scheduler: _builtins.str = ...,
         lost_with_machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "lost_with_machine", b"lost_with_machine", "lost_with_scheduler", b"lost_with_scheduler", "scheduler_pid", b"scheduler_pid", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "lost_with_machine", b"lost_with_machine", "lost_with_scheduler", b"lost_with_scheduler", "scheduler_pid", b"scheduler_pid", "swap_dir", b"swap_dir", "swap_file_bytes", b"swap_file_bytes", "swap_file_used_bytes", b"swap_file_used_bytes", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1050,10 +1062,11 @@ class Swap(_message.Message):
     LEAVING_BYTES_FIELD_NUMBER: _builtins.int
     WANTED_BYTES_FIELD_NUMBER: _builtins.int
     STILL_SECONDS_FIELD_NUMBER: _builtins.int
+    STORED_BYTES_FIELD_NUMBER: _builtins.int
     resident_bytes: _builtins.int
     """Of the footprint: on the device, or on the way from or to it."""
     swapped_bytes: _builtins.int
-    """Of the footprint: in host memory."""
+    """Of the footprint: in host memory, or in a file."""
     fixed_bytes: _builtins.int
     """Of the footprint: what can't be swapped. It is on the device, and not in resident_bytes."""
     allotted_bytes: _builtins.int
@@ -1070,6 +1083,8 @@ class Swap(_message.Message):
     """More memory that a call of its program waits for."""
     still_seconds: _builtins.float
     """For how long the client has told of nothing though it has to move something."""
+    stored_bytes: _builtins.int
+    """Of swapped_bytes: in a file."""
     def __init__(
         self,
         *,
@@ -1084,10 +1099,11 @@ class Swap(_message.Message):
         leaving_bytes: _builtins.int = ...,
         wanted_bytes: _builtins.int = ...,
         still_seconds: _builtins.float = ...,
+        stored_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "still_seconds", b"still_seconds", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes", "wanted_bytes", b"wanted_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "still_seconds", b"still_seconds", "stored_bytes", b"stored_bytes", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes", "wanted_bytes", b"wanted_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -123,6 +123,13 @@ def _size(text: str) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
+def _swap_size(text: str) -> int:
+    size_bytes = _size(text)
+    if not size_bytes:
+        raise typer.BadParameter("0 is not allowed; without --swap-dir there are no files")
+    return size_bytes
+
+
 def _host_memory(text: str | HostMemoryChoice) -> HostMemoryChoice:
     if isinstance(text, HostMemoryChoice):
         return text
@@ -224,6 +231,24 @@ def _scheduler(
             "with less than 20 GiB), and no more than this process's memory cgroup allows. [default: 50%]",
         ),
     ] = HALF,
+    swap_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="A folder on a local disk. While host memory is scarce the data of programs that sleep goes there, "
+            "into files without names, and comes back before they wake. [default: it stays in host memory]",
+        ),
+    ] = None,
+    swap_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            parser=_swap_size,
+            show_default=False,
+            help="What these files together may have. [default: nine tenths of what is free there when this starts]",
+        ),
+    ] = None,
     reserve: Annotated[
         int | None,
         typer.Option(
@@ -300,6 +325,8 @@ def _scheduler(
     ] = False,
 ) -> None:
     caller: Caller = context.obj
+    if swap_size is not None and swap_dir is None:
+        raise typer.BadParameter("--swap-size says how much may be in --swap-dir, which is missing")
     *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(caller.environment)
     debug, complaint = switches.read(paths.DEBUG, caller.environment)
     options = Options(
@@ -321,6 +348,8 @@ def _scheduler(
         pod_resources,
         metrics_address,
         host_memory,
+        None if swap_dir is None else swap_dir.absolute(),
+        swap_size,
         {FailOnInitError.AUTO: None}.get(fail_on_init_error, fail_on_init_error is FailOnInitError.TRUE),
         init_error_seconds,
         await_annotations,

@@ -23,6 +23,7 @@ from nvshare.scheduler.core.actions import (
     ReportSize,
     ReportUnresponsive,
     Sleep,
+    StoreArena,
     Wake,
 )
 from nvshare.scheduler.core.core import Core
@@ -54,7 +55,6 @@ Observe = Callable[[Event | None, Sequence[Action], float], None]
 """Is told what happened, and when; or (None) what the core answers to all that happened before. A client that is gone
 is still among the clients then."""
 
-
 SeeToGangs = Callable[[FormGang | LeaveGang | Grant | ClientGone, Mapping[int, RegisteredClient]], None]
 """Makes the gangs' pages and has them sent to the clients, by number, before anything that the core says after that.
 
@@ -72,7 +72,7 @@ class Dispatcher:
         record: Record,
         choices: Choices,
         clients_changed: Callable[[int], None],
-        see_to_memory: Callable[[GrowArena | Measure], None],
+        see_to_memory: Callable[[GrowArena | StoreArena | Measure], None],
         see_to_gangs: SeeToGangs,
         see_to_sleep: Callable[[Sleep | Wake], None],
         others_speak: Callable[[], bool] = lambda: False,
@@ -354,7 +354,7 @@ class Dispatcher:
                     reports.write(action, self._clients, self._log)
                 case Kill(number, grant):
                     reports.kill(self._clients[number], number, grant, self._log)
-                case GrowArena() | Measure():
+                case GrowArena() | StoreArena() | Measure():
                     self._see_to_memory(action)
                 case FormGang():
                     self._see_to_gangs(action, self._clients)

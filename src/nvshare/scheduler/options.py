@@ -29,6 +29,10 @@ class Options:
     """HOST:PORT of /metrics, /healthz and /readyz; None: there are none."""
     host_memory: HostMemoryChoice = HALF
     """What all clients' arenas together may have."""
+    swap_dir: Path | None = None
+    """Where those of programs that sleep may be in files instead; None: nowhere."""
+    swap_bytes: int | None = None
+    """What these files together may have; None: most of what is free there."""
     fail_on_init_error: bool | None = False
     """Whether to end when NVML stays away; None: where the machine has a GPU."""
     init_error_seconds: float = INIT_ERROR_SECONDS

@@ -36,6 +36,9 @@ class ActionReceiver(Protocol):
         or to give again, then.
         """
 
+    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+        """Give the client a file, in which its host memory is to be; ``done`` as above."""
+
     def send_gang(
         self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
     ) -> None:

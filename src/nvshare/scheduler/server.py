@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from nvshare import display
 from nvshare.log import Log, LogLines
@@ -25,6 +25,7 @@ from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.api.sleep_commands import SleepCommands
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.arenas.budget import budget_of
+from nvshare.scheduler.arenas.files import bytes_in
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.clients.connection import Connection, SessionFactory
 from nvshare.scheduler.clients.deadlines import Deadlines
@@ -50,6 +51,7 @@ from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.nvml_exit import NvmlExit
 from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.gpus.queries import Gpu
+from nvshare.scheduler.http_server import server_of
 from nvshare.scheduler.idle_exit import IdleExit
 from nvshare.scheduler.memberships import Memberships
 from nvshare.scheduler.options import Options
@@ -103,6 +105,7 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines, hear
             policy=running.settings.policy.value,
             quantum_seconds=running.settings.quantum_seconds,
             host_memory=display.size(running.settings.host_bytes),
+            swap_files=display.size(running.settings.file_bytes),
             gpus=len(found),
         )
         await stop.wait()
@@ -116,16 +119,6 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines, hear
 
 def _report_bug(log: Log, context: Mapping[str, Any]) -> None:
     log.error("a bug in the scheduler", what=context["message"], exc_info=context.get("exception"))
-
-
-class _ProbesServer(Protocol):
-    """``api.probes.Probes``, which is loaded only when it is wanted."""
-
-    @property
-    def port(self) -> int: ...
-    def follow(self, dispatcher: Dispatcher) -> None: ...
-    async def start(self, descriptors: int) -> None: ...
-    def stop(self) -> None: ...
 
 
 class _Running:
@@ -151,14 +144,15 @@ class _Running:
         limits = MemoryLimits()
         try:
             host_budget = budget_of(options.host_memory, limits, log)
+            file_bytes = 0 if options.swap_dir is None else bytes_in(options.swap_dir, options.swap_bytes, log)
+            self._probes = server_of(options, loop, self._snapshot, self._crowded, nvml.notes)
         except ValueError as error:
             raise StartError(str(error)) from error
-        settings = replace(options.settings, host_bytes=host_budget.bytes())
+        settings = replace(options.settings, host_bytes=host_budget.bytes(), file_bytes=file_bytes)
         choices = Choices(run_dir.choices, settings, log)
         self.settings = choices.settings
         """Those that count until the operator sets others."""
         self._systemd = Systemd(loop, options.notify_socket, self._words)
-        self._probes = None if options.metrics_address is None else self._make_probes(options.metrics_address, options)
         self._dispatcher = Dispatcher(
             CheckedCore(self.settings, log.error) if options.checks else Core(self.settings),
             loop,
@@ -182,6 +176,7 @@ class _Running:
             self._dispatcher,
             limits,
             host_budget,
+            options.swap_dir,
             records.swappers,
             tell_of_swappers(records.swappers, found, self._dispatcher, log),
             known.by_uuid.__contains__,
@@ -221,7 +216,9 @@ class _Running:
         )
         self._sharing = Sharing(loop, self._dispatcher)
         self._sleepers = Sleepers(loop, log)
-        self._sleeping = Sleeping(loop, log, self._dispatcher, self._sleepers.start, os.geteuid())
+        self._sleeping = Sleeping(
+            loop, log, self._dispatcher, self._sleepers.start, os.geteuid(), self._swapping.storing
+        )
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._log),
             wire.VERSION: lambda connection: SessionV2(
@@ -263,6 +260,7 @@ class _Running:
                 timeline,
                 self._memberships,
                 SleepCommands(self._sleeping, self._dispatcher.clients, self._memberships.clients_of),
+                "" if options.swap_dir is None else str(options.swap_dir),
                 options.version,
                 loop.time(),
             )
@@ -330,24 +328,6 @@ class _Running:
         devices, clients = len(self._dispatcher.devices), len(self._dispatcher.clients)
         return f"{display.count(devices, 'GPU')}, {display.count(clients, 'client')}"
 
-    def _make_probes(self, address: str, options: Options) -> _ProbesServer:
-        # Loaded only where it is wanted: most schedulers of single users serve no metrics.
-        from nvshare.http import AddressError
-        from nvshare.scheduler.api.probes import Probes
-
-        try:
-            return Probes(
-                address,
-                options.run_dir,
-                options.version,
-                self._loop,
-                self._snapshot,
-                self._crowded,
-                self._nvml.notes,
-            )
-        except AddressError as error:
-            raise StartError(str(error)) from error
-
     def _snapshot(self) -> SchedulerSnapshot:
         return SchedulerSnapshot(
             self._dispatcher.snapshot(),
@@ -360,6 +340,7 @@ class _Running:
             self._lines.dropped,
             self._dispatcher.host_memory(),
             replace(self._sleeping.times),
+            replace(self._swapping.storing.times),
             self._nvml.state,
         )
 

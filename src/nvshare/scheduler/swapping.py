@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from nvshare.log import Log
 from nvshare.scheduler.arenas.arenas import Arenas
 from nvshare.scheduler.arenas.choice import HostBudget
 from nvshare.scheduler.arenas.limits import MemoryLimits
-from nvshare.scheduler.core.actions import GrowArena, Measure
+from nvshare.scheduler.arenas.storing import Storing
+from nvshare.scheduler.core.actions import GrowArena, Measure, StoreArena
 from nvshare.scheduler.core.events import MemoryFreed, ResidentSettled
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.recovery.awaited import Process
@@ -35,12 +37,14 @@ class Swapping:
         dispatcher: Dispatcher,
         limits: MemoryLimits,
         host_budget: HostBudget,
+        files_in: Path | None,
         record: Record,
         former: Sequence[Recorded],
         is_measured: Callable[[str], bool],
     ) -> None:
-        """``host_budget``: what all arenas together may have. ``former``: those in the record, of whom the core knows.
+        """``host_budget``: what all arenas together may have; ``files_in``: where they may be in files, if anywhere.
 
+        ``former``: those in the record, of whom the core knows.
         ``is_measured``: whether a device's memory is measured; then ``measure_soon`` is set before the loop runs.
         """
         self._dispatcher = dispatcher
@@ -52,18 +56,32 @@ class Swapping:
         self._arenas = Arenas(
             loop, log, limits, host_budget.bytes(), lambda: dispatcher.clients, dispatcher.host_memory, dispatcher.feed
         )
+        self.storing = Storing(
+            loop,
+            log,
+            files_in,
+            lambda: dispatcher.clients,
+            self._arena_bytes,
+            dispatcher.feed,
+            self._had_in_file,
+        )
         self._host_budget = host_budget
         self._had_bytes = 0
         """Of host memory, by those of the former scheduler that are back."""
+        self._had: dict[Process, int] = {}
+        """Of it, what each of them had, as long as it has said no more than that."""
         self.returning = Returning(former, loop, log, is_measured, self._measure, self._settled)
         self.departed = Departed(loop, is_measured, self._measure, self._freed)
         self.measure_soon: Callable[[], None] | None = None
 
-    def see_to_memory(self, action: GrowArena | Measure) -> None:
-        """A client is to have more host memory, or a device is to be measured."""
+    def see_to_memory(self, action: GrowArena | StoreArena | Measure) -> None:
+        """A client is to have more host memory or a file instead, or a device is to be measured."""
         match action:
             case GrowArena():
+                self.storing.grows(action.client)
                 self._arenas.grow(action)
+            case StoreArena():
+                self.storing.store(action)
             case Measure():
                 self._measure()
 
@@ -90,8 +108,8 @@ class Swapping:
         ``host_bytes``: its host memory, which was in use when the budget was made if it is of the former scheduler.
         """
         if host_bytes and self.returning.awaits(_process(client)):
-            self._had_bytes += host_bytes
-            self._arenas.set_budget(self._host_budget.bytes(self._had_bytes))
+            self._had[_process(client)] = host_bytes
+            self._count_as_had(host_bytes)
         self._back(client)
 
     def left(self, number: int, client: RegisteredClient) -> None:
@@ -101,6 +119,8 @@ class Swapping:
             self.departed.left(number, _process(client))
         if client.backend == SWAP:
             self._arenas.forget(number)
+            self.storing.forget(number)
+            self._had.pop(_process(client), None)
             self._swappers[client.device] -= 1
         if not self._swappers[client.device]:
             del self._swappers[client.device]
@@ -108,8 +128,22 @@ class Swapping:
     def stop(self) -> None:
         """Begins nothing more, and watches nobody any more."""
         self._arenas.stop()
+        self.storing.stop()
         self.returning.stop()
         self.departed.stop()
+
+    def _had_in_file(self, number: int) -> None:
+        """What a client has said first that it has was no host memory: it is in its file."""
+        self._count_as_had(-self._had.pop(_process(self._dispatcher.clients[number]), 0))
+
+    def _count_as_had(self, more_bytes: int) -> None:
+        if more_bytes:
+            self._had_bytes += more_bytes
+            self._arenas.set_budget(self._host_budget.bytes(self._had_bytes))
+
+    def _arena_bytes(self, number: int) -> int:
+        swap = self._dispatcher.client(number).swap
+        return 0 if swap is None else swap.arena_bytes
 
     def _back(self, client: RegisteredClient) -> None:
         """Whatever the client's process had before is the client's."""

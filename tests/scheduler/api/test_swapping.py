@@ -15,6 +15,7 @@ from nvshare.scheduler.api import status
 from nvshare.scheduler.api.metrics import SchedulerCollector
 from nvshare.scheduler.api.scheduler_snapshot import SchedulerSnapshot
 from nvshare.scheduler.api.turn_times import Figure, TurnTimes
+from nvshare.scheduler.arenas.storing import FileTimes
 from nvshare.scheduler.core.actions import Grant, Revoke
 from nvshare.scheduler.core.events import (
     Backend,
@@ -76,6 +77,7 @@ SWAPS = ClientSnapshot(
         leaving_bytes=2 * GIB,
         wanted_bytes=GIB // 4,
         still_seconds=1.5,
+        stored_bytes=2 * GIB,
     ),
 )
 STAYS = ClientSnapshot(2, ShownState.IDLE, 2 * GIB, GIB // 2, True, 0.0, 0.0, 0)
@@ -105,8 +107,9 @@ def figures_of(device: DeviceSnapshot) -> dict[str, float]:
         {},
         0,
         0,
-        HostMemory(64 * GIB, 23 * GIB),
+        HostMemory(64 * GIB, 23 * GIB, 100 * GIB, 7 * GIB),
         SleepTimes(3, 1.25, 2, 0.5, 1),
+        FileTimes(9 * GIB, 4.5, 2 * GIB, 0.75),
         NvmlState.OK,
     )
     registry = CollectorRegistry()
@@ -155,6 +158,13 @@ def test_metrics() -> None:
         f"nvshare_sleeping_clients{label}": 1,
         "nvshare_host_memory_bytes": 64 * GIB,
         "nvshare_host_memory_used_bytes": 23 * GIB,
+        f"nvshare_stored_bytes{label}": 2 * GIB,
+        "nvshare_swap_file_bytes": 100 * GIB,
+        "nvshare_swap_file_used_bytes": 7 * GIB,
+        "nvshare_swap_file_written_bytes_total": 9 * GIB,
+        "nvshare_swap_file_write_seconds_total": 4.5,
+        "nvshare_swap_file_read_bytes_total": 2 * GIB,
+        "nvshare_swap_file_read_seconds_total": 0.75,
     }
     assert {name: figures.get(name) for name in expected} == expected
 
@@ -222,6 +232,7 @@ def test_status() -> None:
         leaving_bytes=2 * GIB,
         wanted_bytes=GIB // 4,
         still_seconds=1.5,
+        stored_bytes=2 * GIB,
     )
     assert not stays.HasField("swap")
 

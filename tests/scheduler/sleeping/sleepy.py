@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -134,6 +137,13 @@ def sleepers_of(scheduler: Scheduler) -> list[int]:
     return [int(pid) for children in tasks for pid in children.read_text().split()]
 
 
+def _page(pid: int) -> mmap.mmap:
+    """A page of data as a file takes it that keeps nothing in memory: it begins where a page does."""
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    page[:4] = pid.to_bytes(4)
+    return page
+
+
 class Door:
     """What the clients of one process have in common."""
 
@@ -155,6 +165,16 @@ class Sleepy(Swapper):
         self.asked: list[int] = []
         """The requests to sleep."""
         self.woken = 0
+        self.may_store: bool | None = None
+        """What it was told when it was to sleep the last time."""
+        self.file: int | None = None
+        """What its host memory has is in there."""
+        self.refuses_file = ""
+        """Why it stores nothing; empty: it does."""
+        self.loses_file = False
+        """It can't read its file."""
+        self._given: list[int] = []
+        """Host memory for what is in its file."""
         self._gpu = gpu
 
     def come(self) -> Self:
@@ -164,23 +184,63 @@ class Sleepy(Swapper):
         self.client.send(wire.Terms(container=f"sleepy-{self.process.pid}"))
         if self.door.is_closed:
             self.client.send(wire.Asleep(0))
+        if self.file is not None:
+            self.client.send(wire.Stored())
         return self
+
+    def again(self, scheduler: Scheduler) -> Sleepy:
+        """The same one with a new connection, with what it has."""
+        self.client.close()
+        other = Sleepy(self.process, scheduler, self.door, self._gpu)
+        other.memory, other.file = replace(self.memory, order=0), self.file
+        return other.come()
 
     def take(self, frame: wire.Frame) -> None:
         """See ``Swapper``."""
         match frame:
-            case wire.Sleep(request):
+            case wire.Sleep(request, stores):
                 self.asked.append(request)
+                self.may_store = stores
                 if self.obeys:
                     self.door.is_closed = True
                     self.client.send(wire.Asleep(request))
             case wire.Awake(lost):
                 self.door.is_closed, self.door.is_lost = False, lost
                 self.woken += 1
+            case wire.Store():
+                self._store()
+            case wire.Arena(segment) if self.file is not None:
+                self._given.append(segment)
+                if sum(self._given) == self.memory.arena_bytes:
+                    self._load()
             case wire.Limit():
                 pass
             case _:
                 super().take(frame)
+
+    def _store(self) -> None:
+        """The file comes after all host memory, of which nothing stays here."""
+        file = self.client.raw.descriptors.pop()
+        if self.refuses_file:
+            os.close(file)
+            self.client.send(wire.NotStored(self.refuses_file))
+            return
+        while self.client.raw.descriptors:
+            os.close(self.client.raw.descriptors.pop())
+        self.file = file
+        os.ftruncate(file, self.memory.arena_bytes)
+        os.pwritev(file, [_page(self.process.pid)], 0)
+        self.client.send(wire.Stored())
+
+    def _load(self) -> None:
+        assert self.file is not None
+        page = _page(0)
+        os.preadv(self.file, [page], 0)
+        assert page[:] == _page(self.process.pid)[:]
+        os.close(self.file)
+        self.file = None
+        self._given.clear()
+        self.client.send(wire.Loaded(self.loses_file))
 
     def shown(self) -> str:
         """Its state, as the scheduler shows it."""
@@ -189,14 +249,7 @@ class Sleepy(Swapper):
     def sees(self, condition: Callable[[], object], what: str) -> None:
         """Takes frames, if there are any, until this is so."""
 
-        def look() -> object:
-            try:
-                while True:
-                    self.take(self.client.receive(0.005))
-            except (TimeoutError, ClosedError):
-                return condition()
-
-        poll_until(look, what, TIMEOUT_SECONDS)
+        all_see([self], condition, what)
 
     def falls_asleep(self) -> Self:
         """The scheduler puts it to sleep, since it is idle."""
@@ -212,3 +265,16 @@ class Sleepy(Swapper):
         assert not self.door.is_closed
         assert self.process.state() == RUNNING
         return self
+
+
+def all_see(clients: Iterable[Sleepy], condition: Callable[[], object], what: str) -> None:
+    """All take frames, if there are any, until this is so."""
+
+    def look() -> object:
+        for client in clients:
+            with suppress(TimeoutError, ClosedError):
+                while True:
+                    client.take(client.client.receive(0.005))
+        return condition()
+
+    poll_until(look, what, TIMEOUT_SECONDS)

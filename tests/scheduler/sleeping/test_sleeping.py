@@ -11,21 +11,23 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from nvshare.protocol import wire
+from nvshare.scheduler.arenas.storing import Storing
 from nvshare.scheduler.core.actions import Sleep
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import Event
-from nvshare.scheduler.core.sleep_events import SleepAsked, SleepOffered, WakeWanted
+from nvshare.scheduler.core.sleep_events import ArenaLoaded, ArenaStored, SleepAsked, SleepOffered, WakeWanted
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.registered_client import ActionReceiver, RegisteredClient
 from nvshare.scheduler.sleeping.process import UnaskedError
-from nvshare.scheduler.sleeping.sleeping import Sleeping
+from nvshare.scheduler.sleeping.sleeping import Frame, Sleeping
 from tests.scheduler.sleeping.world import Loop
 
 ROOT, USER, OTHER = 0, 1000, 1001
 PID = os.getpid()
+GIB = 1 << 30
 
 
 class FakeDispatcher:
@@ -50,7 +52,18 @@ class Scene:
         self.dispatcher, self.logger = FakeDispatcher(), CapturingLogger()
         self.said: list[wire.Sleep | wire.Awake] = []
         loop, log = cast(asyncio.AbstractEventLoop, Loop()), structlog.wrap_logger(self.logger, processors=[])
-        self.sleeping = Sleeping(loop, log, cast(Dispatcher, self.dispatcher), _no_sleeper, user)
+        self.stored: list[int] = []
+        """Clients that came with a file."""
+        storing = Storing(
+            loop,
+            log,
+            None,
+            lambda: self.dispatcher.clients,
+            lambda _number: GIB,
+            self.dispatcher.feed,
+            self.stored.append,
+        )
+        self.sleeping = Sleeping(loop, log, cast(Dispatcher, self.dispatcher), _no_sleeper, user, storing)
 
     def comes(self, number: int, user: int = USER, backend: str = "swap", pid: int = PID, offers: bool = True) -> None:
         """A client registers."""
@@ -129,3 +142,39 @@ def test_all_of_it_left() -> None:
     scene.comes(2)
     with pytest.raises(UnaskedError):
         scene.sleeping.heard(2, wire.Asleep(1))
+
+
+def test_it_comes_with_a_file() -> None:
+    """Whoever was asleep before may have one, also where nobody here can wake it."""
+    scene = Scene(USER)
+    scene.comes(1)
+    scene.comes(2, user=OTHER)
+    for number in (1, 2):
+        scene.sleeping.heard(number, wire.Stored())
+    assert scene.dispatcher.events[1:] == [ArenaStored(1), ArenaStored(2)]
+    assert scene.stored == [1, 2]
+
+
+def test_its_file_can_not_be_read() -> None:
+    """The core hears that it has memory; nothing of it goes on: it does not sleep again, and its calls fail."""
+    scene = Scene(ROOT)
+    scene.comes(1)
+    for frame in (wire.Stored(), wire.Loaded(lost=True)):
+        scene.sleeping.heard(1, frame)
+    assert scene.dispatcher.events[1:] == [ArenaStored(1), ArenaLoaded(1)]
+    assert [call.method_name for call in scene.logger.calls if "lost" in str(call)] == ["error"]
+    assert scene.sleeping.times.lost == 1
+    scene.sleeping.see_to(Sleep(PID, (1,)))
+    assert not scene.said
+
+
+@pytest.mark.parametrize("frame", [wire.Stored(), wire.NotStored("why"), wire.Loaded()])
+def test_nobody_asked_for_a_file(frame: Frame) -> None:
+    """What the core refuses, what answers nothing, and what an old library can't know: its connection ends."""
+    scene = Scene(ROOT)
+    scene.comes(1)
+    scene.comes(2, offers=False)
+    scene.dispatcher.refusal = "it is awake"
+    for number in (1, 2):
+        with pytest.raises(UnaskedError):
+            scene.sleeping.heard(number, frame)

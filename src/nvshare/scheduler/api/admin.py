@@ -69,13 +69,15 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         timeline: Timeline,
         memberships: Memberships,
         sleep_commands: SleepCommands,
+        swap_dir: str,
         version: str,
         started_at: float,
     ) -> None:
         """``gpus``: what NVML shows, by UUID.
 
         ``measured``: the devices whose memory is measured now. ``awaited``: the holders of a former scheduler that a
-        device waits for. ``started_at`` is in the event loop's time.
+        device waits for. ``swap_dir``: the folder of clients' files; empty: there is none. ``started_at`` is in the
+        event loop's time.
         """
         self._dispatcher = dispatcher
         self._allocations = allocations
@@ -85,6 +87,7 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         self._timeline = timeline
         self._memberships = memberships
         self._sleep_commands = sleep_commands
+        self._swap_dir = swap_dir
         self._version = version
         self._started_at = started_at
         self._stopping = False
@@ -185,6 +188,9 @@ class StatusService(admin_pb2_grpc.AdminServicer):
             uptime_seconds=now - self._started_at,
             host_memory_bytes=host_memory.budget_bytes,
             host_memory_used_bytes=host_memory.used_bytes,
+            swap_file_bytes=host_memory.file_budget_bytes,
+            swap_file_used_bytes=host_memory.file_used_bytes,
+            swap_dir=self._swap_dir,
             knows_allocations=held is not None,
             devices=[
                 status.device_message(

@@ -103,8 +103,13 @@ _GAUGES: tuple[tuple[str, str, Callable[[Usage], float]], ...] = (
     ),
     (
         "swapped_bytes",
-        "Memory of the container that swaps, in host memory.",
+        "Memory of the container that swaps, in host memory or in files.",
         lambda usage: sum(swap.out_bytes for swap in _swapping(usage)),
+    ),
+    (
+        "stored_bytes",
+        "Of it, what is in files.",
+        lambda usage: sum(swap.stored_bytes for swap in _swapping(usage)),
     ),
     (
         "allotted_bytes",

@@ -41,6 +41,7 @@ class SchedulerCollector(Collector):
         yield from _of_mixes(snapshot)
         yield from _of_scheduler(snapshot)
         yield from _of_sleep(snapshot.sleep_times)
+        yield from _of_files(snapshot)
 
 
 def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
@@ -128,11 +129,35 @@ def _of_sleep(times: SleepTimes) -> Iterator[Family]:
         ("sleep_seconds", "Time that the driver took for that.", times.sleep_seconds),
         ("wakes", "Processes that the driver woke.", times.wakes),
         ("wake_seconds", "Time that the driver took for that.", times.wake_seconds),
-        ("lost_processes", "Processes that the driver did not wake: their calls fail from then on.", times.lost),
+        (
+            "lost_processes",
+            "Processes that the driver did not wake, or whose data could not be read from a file: their calls fail.",
+            times.lost,
+        ),
     ):
-        counter = CounterMetricFamily(f"nvshare_{name}", text)
-        counter.add_metric([], figure)
-        yield counter
+        yield _counter(name, text, figure)
+
+
+def _of_files(snapshot: SchedulerSnapshot) -> Iterator[Family]:
+    size = GaugeMetricFamily("nvshare_swap_file_bytes", "What files may have of the data of programs that sleep.")
+    size.add_metric([], snapshot.host_memory.file_budget_bytes)
+    used = GaugeMetricFamily("nvshare_swap_file_used_bytes", "Of it, what is used.")
+    used.add_metric([], snapshot.host_memory.file_used_bytes)
+    yield from (size, used)
+    times = snapshot.file_times
+    for name, text, figure in (
+        ("written_bytes", "Data of programs that went to files when they slept.", times.written_bytes),
+        ("write_seconds", "Time that this took, added up.", times.write_seconds),
+        ("read_bytes", "Data of programs that came back from files.", times.read_bytes),
+        ("read_seconds", "Time that this took, host memory for it included, added up.", times.read_seconds),
+    ):
+        yield _counter(f"swap_file_{name}", text, figure)
+
+
+def _counter(name: str, text: str, figure: float) -> CounterMetricFamily:
+    counter = CounterMetricFamily(f"nvshare_{name}", text)
+    counter.add_metric([], figure)
+    return counter
 
 
 def _count(device: DeviceSnapshot, *states: ShownState) -> int:
@@ -180,8 +205,13 @@ _GAUGES: tuple[tuple[str, str, Figure], ...] = (
     ),
     (
         "swapped_bytes",
-        "Memory that swaps, in host memory.",
+        "Memory that swaps, in host memory or in files.",
         lambda device: sum(swap.out_bytes for swap in _swapping(device)),
+    ),
+    (
+        "stored_bytes",
+        "Of it, what is in files.",
+        lambda device: sum(swap.stored_bytes for swap in _swapping(device)),
     ),
     (
         "allotted_bytes",

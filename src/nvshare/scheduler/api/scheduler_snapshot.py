@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nvshare.nvml_state import NvmlState
+from nvshare.scheduler.arenas.storing import FileTimes
 from nvshare.scheduler.clients.faults import Fault
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, HostMemory
 from nvshare.scheduler.sleeping.process import SleepTimes
@@ -31,4 +32,5 @@ class SchedulerSnapshot:
     """Since the start."""
     host_memory: HostMemory
     sleep_times: SleepTimes
+    file_times: FileTimes
     nvml: NvmlState

@@ -181,6 +181,7 @@ def _swap_message(swap: SwapSnapshot) -> admin_pb2.Swap:
         leaving_bytes=swap.leaving_bytes,
         wanted_bytes=swap.wanted_bytes,
         still_seconds=swap.still_seconds,
+        stored_bytes=swap.stored_bytes,
     )
 
 

@@ -108,6 +108,10 @@ class SessionV1:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
 
+    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        raise AssertionError("a version 1 client's memory does not swap")
+
     def send_gang(
         self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
     ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from nvshare.protocol import whole_texts, wire
-from nvshare.scheduler.clients import reason, sharing, translate
+from nvshare.scheduler.clients import asked_reason, sharing, translate
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.faults import ComeAgainError, Fault, PeerError
 from nvshare.scheduler.clients.outbox import Parcel
@@ -19,9 +19,9 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import Event, ProgressOffered
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
-from nvshare.scheduler.pods.processes import is_stopped
 from nvshare.scheduler.registered_client import Delivery
 from nvshare.scheduler.sleeping.process import UnaskedError
+from nvshare.scheduler.sleeping.sleeping import Frame as SleepFrame
 from nvshare.scheduler.sleeping.sleeping import Sleeping
 
 _TERMS_LEVEL: Final = 3
@@ -120,7 +120,7 @@ class SessionV2:
                 self._tie(frame)
             case wire.Share() | wire.Unshare() | wire.OpenShared() | wire.Shared() | wire.NotShared():
                 self._share(frame)
-            case wire.Asleep() | wire.NotAsleep() | wire.Wake():
+            case wire.Asleep() | wire.NotAsleep() | wire.Wake() | wire.Stored() | wire.NotStored() | wire.Loaded():
                 self._tell_sleep(frame)
             case _:
                 not_a_clients: wire.SchedulerFrame = frame
@@ -139,6 +139,10 @@ class SessionV2:
     def send_arena(self, descriptor: int, segment_bytes: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
+
+    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+        """See ``dispatcher.ActionReceiver``."""
+        self._connection.send(wire.encode(wire.Store()), Parcel(descriptor, done))
 
     def send_gang(
         self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
@@ -217,7 +221,7 @@ class SessionV2:
             self._sleeping.offered(self._number, self._connection.peer.uid, self._say)
         self._get_ready()
 
-    def _tell_sleep(self, frame: wire.Asleep | wire.NotAsleep | wire.Wake) -> None:
+    def _tell_sleep(self, frame: SleepFrame) -> None:
         if not self._said_terms:
             raise PeerError(f"it sent {frame} before TERMS")
         try:
@@ -359,38 +363,15 @@ class SessionV2:
             case wire.Notice(text):
                 self._dispatcher.noticed(self._number, text)
             case wire.AskReason(memory):
-                text = self._memory_reason() if memory else self._reason()
-                self._say(wire.Reason(text, memory))
+                self._say(wire.Reason(self._reason(memory), memory))
             case _:
                 assert_never(frame)
 
-    def _memory_reason(self) -> str:
-        swap = self._dispatcher.client(self._number).swap
-        wait = self._dispatcher.clients[self._number].memory_wait or ("" if swap is None else swap.wait)
-        return wait or "others use it"
-
-    def _reason(self) -> str:
-        shown = self._dispatcher.client(self._number)
-        line, wait = shown.line, shown.wait
-        clients = self._dispatcher.clients
-        asker = clients[self._number]
-        if wait is not None and wait.expected:
-            return reason.for_members(wait)
-        if wait is not None and wait.device != asker.device:
-            holder = clients[wait.client].description if wait.client else None
-            return reason.for_gang(wait, asker.description, holder)
-        if line is None:
-            return ""
-        if line.recovering:
-            return reason.while_recovering(line, asker.description, self._registrar.awaited(asker.device))
-        if shown.swap is not None and (line.too_large or not line.behind):
-            return reason.while_moving(line, shown.footprint_bytes or 0, shown.swap)
-        in_the_way = [
-            reason.InTheWay(shown, turn.seconds, turn.holds, is_stopped(shown.pid))
-            for turn in line.behind
-            for shown in (clients[turn.client].description,)
-        ]
-        return reason.why(line, asker.description, in_the_way, whole_texts.longest(self._level))
+    def _reason(self, memory: int) -> str:
+        if memory:
+            return asked_reason.for_memory(self._number, self._dispatcher)
+        longest = whole_texts.longest(self._level)
+        return asked_reason.for_lock(self._number, self._dispatcher, self._registrar.awaited, longest)
 
 
 def _check_numbers(frame: wire.Register | wire.Footprint | wire.Grow | wire.Resident | wire.Progress) -> None:

@@ -43,7 +43,7 @@ class SleepTimes:
     wake_seconds: float = 0.0
     """From the restore to the end of the unlock."""
     lost: int = 0
-    """Processes that the driver did not get back."""
+    """Processes that the driver did not get back, or whose data could not be read from a file."""
 
 
 @dataclass(slots=True)
@@ -57,6 +57,8 @@ class Means:
     """Tells the core."""
     forget: Callable[[Process], None]
     """Is told of a process of which nothing is left."""
+    stores: bool = False
+    """What it has in host memory may have to go into a file while it sleeps."""
     times: SleepTimes = field(default_factory=SleepTimes)
     unable: str = ""
     """Why no process can sleep here; empty: as far as is known they can."""
@@ -125,12 +127,12 @@ class Process:
         """The core wants it to sleep."""
         self._owed = _Owed.TO_SLEEP
         if self._lost or self._means.unable:
-            reason = self._means.unable or "the driver has lost it"
+            reason = self._means.unable or "it is lost"
             self._means.loop.call_soon(self._answer, reason, True)
         elif self._stage is _Stage.AWAKE:
             self._stage, self._goal = _Stage.CLOSING, Goal.ASLEEP
             self._request += 1
-            self._say(wire.Sleep(self._request))
+            self._say(wire.Sleep(self._request, self._means.stores))
             self._handle = self._means.loop.call_later(_CLOSE_SECONDS, self._on_silence)
 
     def wake(self) -> None:
@@ -162,6 +164,12 @@ class Process:
         self._wants = True
         if self._stage is _Stage.ASLEEP:
             self._means.feed(WakeWanted(self.pid))
+
+    def lose_data(self) -> None:
+        """What it had in host memory can't be read: as soon as it is awake each of its calls fails."""
+        self._means.log.error("the data of a process is lost: its calls fail from now on", pid=self.pid)
+        self._means.times.lost += not self._lost
+        self._lost = True
 
     def _check(self, request: int) -> None:
         if request > self._request:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from nvshare.log import Log
 from nvshare.protocol import wire
+from nvshare.scheduler.arenas.storing import StoreFrame, Storing
 from nvshare.scheduler.core.actions import Sleep, Wake
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.sleep_events import SleepAsked, SleepOffered, WakeWanted
@@ -19,20 +20,27 @@ _ROOT = 0
 _SWAP = "swap"
 _OLD = "its library does not know how"
 
-Frame = wire.Asleep | wire.NotAsleep | wire.Wake
+Frame = wire.Asleep | wire.NotAsleep | wire.Wake | StoreFrame
 
 
 class Sleeping:
     """``see_to`` is what the dispatcher wants to be given."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, log: Log, dispatcher: Dispatcher, start: Start, user: int
+        self,
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        dispatcher: Dispatcher,
+        start: Start,
+        user: int,
+        storing: Storing,
     ) -> None:
         """``start`` begins sleepers, which run as ``user``."""
         self._log = log
         self._dispatcher = dispatcher
         self._user = user
-        self._means = Means(loop, log, start, dispatcher.feed, self._forget)
+        self._storing = storing
+        self._means = Means(loop, log, start, dispatcher.feed, self._forget, stores=storing.makes_files)
         self._processes: dict[int, Process] = {}
         """By pid."""
         self._process_of: dict[int, Process] = {}
@@ -73,6 +81,9 @@ class Sleeping:
     def heard(self, number: int, frame: Frame) -> None:
         """Such a client said something; UnaskedError where that answers nothing that it was asked."""
         process = self._process_of.get(number)
+        if isinstance(frame, StoreFrame):
+            self._heard_of_file(number, process, frame)
+            return
         if process is None:
             self._cannot_help(number, frame)
             return
@@ -128,7 +139,17 @@ class Sleeping:
             return "it is another user's, and the scheduler is not root"
         return ""
 
-    def _cannot_help(self, number: int, frame: Frame) -> None:
+    def _heard_of_file(self, number: int, process: Process | None, frame: StoreFrame) -> None:
+        if process is None and number not in self._kept_awake:
+            raise UnaskedError(_OLD)
+        try:
+            self._storing.heard(number, frame)
+        except IllegalEvent as error:
+            raise UnaskedError(str(error)) from error
+        if process is not None and isinstance(frame, wire.Loaded) and frame.lost:
+            process.lose_data()
+
+    def _cannot_help(self, number: int, frame: wire.Asleep | wire.NotAsleep | wire.Wake) -> None:
         """A former scheduler may have been able to put it to sleep; this one can't wake it."""
         if not isinstance(frame, wire.Wake) and frame.request:
             raise UnaskedError(f"nobody asked it to sleep as request {frame.request}")
