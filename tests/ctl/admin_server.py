@@ -250,5 +250,8 @@ def swapping() -> admin_pb2.Status:
         uptime_seconds=60.0,
         host_memory_bytes=64 * _GIB,
         host_memory_used_bytes=23 * _GIB,
+        swap_dir="/var/swap",
+        swap_file_bytes=100 * _GIB,
+        swap_file_used_bytes=11 * _GIB,
         devices=[device],
     )

@@ -28,6 +28,9 @@ DOCUMENT = {
     "uptime_seconds": 3600.0,
     "host_memory_bytes": None,
     "host_memory_used_bytes": 0,
+    "swap_dir": None,
+    "swap_file_bytes": None,
+    "swap_file_used_bytes": 0,
     "devices": [
         {
             "index": "0",

@@ -70,3 +70,15 @@ def test_time_goes_on(status: admin_pb2.Status) -> None:
     """While nothing happens, nothing is told."""
     later = [client.asleep_seconds for client in aged(status, 5.0).devices[0].clients]
     assert later == [3730.0, 5.25, 0.0, 0.0]
+
+
+def test_data_in_a_file(run_dir: RunDir, status: admin_pb2.Status) -> None:
+    """Whose it is and how much, of one and of all."""
+    status.devices[0].clients[0].swap.stored_bytes = 5 << 30
+    lines = ctl(run_dir, "status", COLUMNS="160").stdout.splitlines()
+    words = [" ".join(line.split()) for line in lines]
+    assert any("20.0 GiB swapped (5.0 GiB of it in files), reserve" in line for line in words)
+    [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
+    assert head[2:6] == ["FOOTPRINT", "RESIDENT", "SWAPPED", "STORED"]
+    [row] = [line for line in words if line.startswith("81 ")]
+    assert "7.0 GiB 5.0 GiB" in row

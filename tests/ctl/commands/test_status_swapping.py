@@ -27,6 +27,8 @@ def test_what_is_where_in_json(run_dir: RunDir) -> None:
     """Scripts rely on these names and units."""
     shown = json.loads(ctl(run_dir, "status", "-o", "json").stdout)
     assert (shown["host_memory_bytes"], shown["host_memory_used_bytes"]) == (64 * GIB, 23 * GIB)
+    files = shown["swap_dir"], shown["swap_file_bytes"], shown["swap_file_used_bytes"]
+    assert files == ("/var/swap", 100 * GIB, 11 * GIB)
     [device] = shown["devices"]
     assert (device["reserve_bytes"], device["free_bytes"]) == (GIB // 2, 4 * GIB)
     assert device["swapping"] == {
@@ -54,6 +56,7 @@ def test_what_is_where_in_json(run_dir: RunDir) -> None:
         "leaving_bytes": 4 * GIB,
         "wanted_bytes": 0,
         "still_seconds": 0.0,
+        "stored_bytes": 0,
     }
 
 
@@ -76,6 +79,7 @@ def test_table(run_dir: RunDir, columns: int) -> None:
     assert "clients 12.0 + others 0.0 + free 4.0 = 16.0 GiB" in words
     assert "swap 13.0 GiB swapped, reserve 512 MiB; in all 31.0 GiB out and 15.0 GiB unchanged, 30.0 GiB in" in words
     assert "host memory for what is swapped: 23.0 GiB of 64.0 GiB" in words
+    assert "disk for what sleeps: 11.0 GiB of 100.0 GiB, in /var/swap" in words
     [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
     assert head[:5] == ["PID", "STATE", "FOOTPRINT", "RESIDENT", "SWAPPED"]
     figures = {line.split()[0]: line.split()[1:] for line in lines if line.strip().startswith(("81 ", "82 "))}

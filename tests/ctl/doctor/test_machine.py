@@ -17,7 +17,7 @@ import pytest
 from nvshare import paths, simgpu
 from nvshare.ctl.doctor.findings import Level
 from nvshare.ctl.doctor.machine_checks import check
-from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
+from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, SwapDir, User
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
 from nvshare.version import version
@@ -26,12 +26,15 @@ from tests.polling import poll_until
 
 GIB = 1 << 30
 GPU = Gpu(0, "GPU-1", "A GPU", 16 * GIB, 0, ())
+DISK = SwapDir("/var/swap", 100 * GIB, 10 * GIB, 95 * GIB)
 SOCKET = Socket("/run/nvshare/client/scheduler.sock", 0o666, 0o666, True)
 WELL = Machine(
     nvml=Nvml(NvmlState.OK, "", "580.1", (GPU,)),
     cuda=Cuda("/usr/lib/libcuda.so.580.1", "", 13000, (True,)),
     library=Library("/opt/libnvshare.so", ""),
-    scheduler=Scheduler("/run/nvshare", True, "", "0.2.0", 77, ("GPU-1",), (), frozenset({12}), 32 * GIB, (SOCKET,)),
+    scheduler=Scheduler(
+        "/run/nvshare", True, "", "0.2.0", 77, ("GPU-1",), (), frozenset({12}), 32 * GIB, (SOCKET,), swap_dir=DISK
+    ),
     original_listens="",
     own_version="0.2.0",
     cgroup_version=2,
@@ -55,6 +58,11 @@ def gpu(**changed: Any) -> Nvml:
 def scheduler(**changed: Any) -> Scheduler:
     """One that is otherwise well."""
     return replace(WELL.scheduler, **changed)
+
+
+def disk(**changed: Any) -> Scheduler:
+    """One with another folder for files."""
+    return scheduler(swap_dir=replace(DISK, **changed))
 
 
 def test_all_is_well() -> None:
@@ -102,6 +110,15 @@ def test_all_is_well() -> None:
         (replace(WELL, hidden_pids=True), "note", "pids", "hidepid"),
         (replace(WELL, own_pid_namespace=True), "note", "pids", "namespace"),
         (replace(WELL, memory_available_bytes=GIB), "note", "host memory", "1.0 GiB free"),
+        (
+            replace(WELL, scheduler=disk(free_bytes=None)),
+            "note",
+            "disk",
+            "10.0 GiB of 100.0 GiB used in /var/swap, which",
+        ),
+        (replace(WELL, scheduler=disk(free_bytes=80 * GIB)), "note", "disk", "the disk has 80.0 GiB free"),
+        (replace(WELL, scheduler=disk(in_memory=True)), "note", "disk", "in memory, which it is to spare"),
+        (replace(WELL, scheduler=disk(remote=True)), "note", "disk", "another machine's disk"),
         (replace(WELL, preload="/a.so:/b/libnvshare.so"), "problem", "LD_PRELOAD", "another nvshare: /b/libnvshare.so"),
         (replace(WELL, preload="/opt/libnvshare.so"), "note", "LD_PRELOAD", "takes turns"),
         (replace(WELL, preload="/a.so"), "note", "LD_PRELOAD", "has /a.so"),

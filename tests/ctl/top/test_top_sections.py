@@ -78,6 +78,15 @@ def test_who_sleeps() -> None:
     assert "asleep 1h 02m" in shown
 
 
+def test_data_in_files() -> None:
+    """A column of its own, where there is any."""
+    device = swapping().devices[0]
+    assert "STORED" not in text(device)
+    device.clients[0].swap.stored_bytes = 5 * GIB
+    assert "STORED" in text(device)
+    assert "7.0 GiB  5.0 GiB" in text(device)
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_names(width: int) -> None:
     """The name that somebody gave has a column; who they are is left out of a narrow terminal where all are one's."""

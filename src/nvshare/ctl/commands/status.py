@@ -16,6 +16,7 @@ FOOTPRINT is the memory that a client allocated, PINNED what the driver takes fo
 (~: assumed, as long as it is not measured); HELD and WAITED are sums over all its turns so far. \
 The memory of all clients together may exceed the GPU's: then they take turns. \
 Where memory swaps, RESIDENT is what of the footprint is on the GPU, SWAPPED what is in host memory, \
+STORED what of that is in a file instead, because its program sleeps, \
 ALLOTTED what may be on the GPU now. \
 NAME is the pod and container, or what run was told by --name; WAITS is for how long it has waited, \
 and for whom. What else there is to say of a client is below the table. A narrow terminal has fewer columns. \

@@ -8,7 +8,7 @@ from nvshare import display, paths
 from nvshare.ctl.advice import FOR_ALL
 from nvshare.ctl.doctor import program_checks
 from nvshare.ctl.doctor.findings import Finding, Level
-from nvshare.ctl.doctor.machine_facts import Machine, Scheduler, Socket
+from nvshare.ctl.doctor.machine_facts import Machine, Scheduler, Socket, SwapDir
 from nvshare.nvml_state import NvmlState, advice
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
@@ -30,6 +30,7 @@ def check(machine: Machine) -> tuple[Finding, ...]:
         *_modes(machine),
         *_kernel(machine),
         *_memory(machine),
+        *_disk(machine.scheduler.swap_dir),
         *_shell(machine),
     )
 
@@ -180,6 +181,23 @@ def _memory(machine: Machine) -> Iterator[Finding]:
     if limit is not None:
         what = f"a process may lock {display.size(limit)}; the driver pins memory by itself, and swapping needs no more"
         yield Finding(_OK, "memlock", what)
+
+
+def _disk(swap_dir: SwapDir | None) -> Iterator[Finding]:
+    if swap_dir is None:
+        return
+    folder, free_bytes = swap_dir.folder, swap_dir.free_bytes
+    said = f"{display.size(swap_dir.used_bytes)} of {display.size(swap_dir.size_bytes)} used in {folder}"
+    if free_bytes is None:
+        yield Finding(_NOTE, "disk", f"{said}, which is not here", f"mkdir {folder}, unless it is another machine's")
+    elif swap_dir.in_memory or swap_dir.remote:
+        where = "memory, which it is to spare" if swap_dir.in_memory else "another machine's disk"
+        yield Finding(_NOTE, "disk", f"{said}: that is in {where}", "--swap-dir with a folder on a local disk")
+    elif free_bytes < swap_dir.size_bytes - swap_dir.used_bytes:
+        what = f"{said}; of the rest the disk has {display.size(free_bytes)} free"
+        yield Finding(_NOTE, "disk", what, "free some of it, or lower --swap-size")
+    else:
+        yield Finding(_OK, "disk", said)
 
 
 def _shell(machine: Machine) -> Iterator[Finding]:

@@ -80,6 +80,20 @@ class Socket:
 
 
 @dataclass(frozen=True, slots=True)
+class SwapDir:
+    """Where a scheduler has files for the data of programs that sleep."""
+
+    folder: str
+    size_bytes: int
+    """What all of them together may have."""
+    used_bytes: int
+    free_bytes: int | None
+    """Of its file system; None: there is no such folder here."""
+    in_memory: bool = False
+    remote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduler:
     """The first place where a scheduler answers, or the last where none does."""
 
@@ -101,6 +115,8 @@ class Scheduler:
     """What one that died left behind; empty: nothing, it ended in order or never was."""
     only_for_clients: bool = False
     """Of its run directory only the clients' folder is here, as in a container that uses a GPU."""
+    swap_dir: SwapDir | None = None
+    """None: the data of programs that sleep stays in host memory."""
 
 
 @dataclass(frozen=True, slots=True)

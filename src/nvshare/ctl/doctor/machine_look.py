@@ -19,11 +19,12 @@ import pynvml  # type: ignore[import-untyped]
 
 from nvshare import paths, shim
 from nvshare.admin import admin_pb2
-from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, User
+from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, SwapDir, User
 from nvshare.ctl.doctor.proc import in_first_pid_namespace
 from nvshare.ctl.doctor.program_look import awake, left_behind, programs, stopped
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.starting.other_schedulers import others
+from nvshare.mounts import is_in_memory, is_remote
 from nvshare.nvml import state_of
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
@@ -215,8 +216,25 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> tuple[Scheduler, admin_pb2.Status]
         ),
         status.host_memory_bytes,
         sockets,
+        swap_dir=_swap_dir(status) if status.swap_dir else None,
     )
     return scheduler, status
+
+
+def _swap_dir(status: admin_pb2.Status) -> SwapDir:
+    folder = Path(status.swap_dir)
+    free_bytes = None
+    with suppress(OSError):
+        room = os.statvfs(folder)
+        free_bytes = room.f_bavail * room.f_frsize
+    return SwapDir(
+        status.swap_dir,
+        status.swap_file_bytes,
+        status.swap_file_used_bytes,
+        free_bytes,
+        is_in_memory(folder),
+        is_remote(folder),
+    )
 
 
 def _unusable(run_dir: RunDir) -> str:

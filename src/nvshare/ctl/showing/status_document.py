@@ -24,6 +24,9 @@ def from_status(status: admin_pb2.Status) -> Document:
         "uptime_seconds": _seconds(status.uptime_seconds),
         "host_memory_bytes": status.host_memory_bytes or None,
         "host_memory_used_bytes": status.host_memory_used_bytes,
+        "swap_dir": status.swap_dir or None,
+        "swap_file_bytes": status.swap_file_bytes or None,
+        "swap_file_used_bytes": status.swap_file_used_bytes,
         "devices": [_of_device(device) for device in status.devices],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -32,6 +32,7 @@ from nvshare.ctl.showing.status_words import (
 _BAR_CELLS = 10
 _FIGURES = ("FOOTPRINT", "PINNED", "HELD", "WAITED")
 _SWAP_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED", "HELD", "WAITED", "ALLOTTED")
+_STORED_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "STORED", "PINNED", "HELD", "WAITED", "ALLOTTED")
 """In the order of the columns. In a narrow terminal the last go first."""
 
 
@@ -45,6 +46,9 @@ def render(status: admin_pb2.Status) -> RenderableType:
     if status.host_memory_bytes:
         used, budget = display.size(status.host_memory_used_bytes), display.size(status.host_memory_bytes)
         parts.append(Text(f"host memory for what is swapped: {used} of {budget}", style="dim"))
+    if status.swap_file_bytes:
+        used, budget = display.size(status.swap_file_used_bytes), display.size(status.swap_file_bytes)
+        parts.append(Text(f"disk for what sleeps: {used} of {budget}, in {status.swap_dir}", style="dim"))
     version = f"nvshare-scheduler {status.version}".strip()
     parts.append(
         Text(f"{version}, pid {status.scheduler_pid}, up {display.duration(status.uptime_seconds)}", style="dim")
@@ -83,10 +87,12 @@ def _memory(device: admin_pb2.Device) -> Text:
 
 def _swapping(device: admin_pb2.Device) -> str:
     swapped = sum(client.swap.swapped_bytes for client in device.clients)
+    stored = sum(client.swap.stored_bytes for client in device.clients)
+    in_files = f" ({display.size(stored)} of it in files)" if stored else ""
     so_far = device.swapping
     spared = f" and {display.size(so_far.spared_bytes)} unchanged" if so_far.spared_bytes else ""
     return (
-        f"{display.size(swapped)} swapped, reserve {display.size(device.reserve_bytes)}; "
+        f"{display.size(swapped)} swapped{in_files}, reserve {display.size(device.reserve_bytes)}; "
         f"in all {display.size(so_far.out_bytes)} out{spared}, {display.size(so_far.in_bytes)} in"
     )
 
@@ -103,7 +109,7 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
     if not device.clients:
         yield Text("        no clients", style="dim")
         return
-    names = _SWAP_FIGURES if any(client.HasField("swap") for client in device.clients) else _FIGURES
+    names = _figures_of(device)
     pids = {client.id: client.pid for client in device.clients}
     waiters = sum(client.position > 0 for client in device.clients)
     clients = in_order(device.clients)
@@ -124,6 +130,12 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
         ],
     )
     yield _labelled(notes(device, clients))
+
+
+def _figures_of(device: admin_pb2.Device) -> Sequence[str]:
+    if any(client.swap.stored_bytes for client in device.clients):
+        return _STORED_FIGURES
+    return _SWAP_FIGURES if any(client.HasField("swap") for client in device.clients) else _FIGURES
 
 
 def _labelled(notes: Iterable[tuple[str, Text]]) -> Table:

@@ -47,10 +47,11 @@ def figures(client: admin_pb2.Client) -> dict[str, str]:
         found |= {
             "RESIDENT": display.size(memory.on_device(client)),
             "SWAPPED": display.size(swap.swapped_bytes),
+            "STORED": display.size(swap.stored_bytes),
             "ALLOTTED": display.size(allotted),
         }
     else:
-        found |= dict.fromkeys(("RESIDENT", "SWAPPED", "ALLOTTED"), "")
+        found |= dict.fromkeys(("RESIDENT", "SWAPPED", "STORED", "ALLOTTED"), "")
     return found
 
 

@@ -145,6 +145,9 @@ class Screen:
         if status.host_memory_bytes:
             used, budget = display.size(status.host_memory_used_bytes), display.size(status.host_memory_bytes)
             parts.append(f"host memory {used} of {budget}")
+        if status.swap_file_bytes:
+            used, budget = display.size(status.swap_file_used_bytes), display.size(status.swap_file_bytes)
+            parts.append(f"disk {used} of {budget}")
         paused = ("  PAUSED", "bold yellow") if self.paused else ""
         return Text.assemble(("  ".join(parts), "bold"), paused, no_wrap=True, overflow="ellipsis")
 

@@ -237,6 +237,11 @@ def _columns(
             lambda client: Text(display.size(memory.on_device(client)) if client.HasField("footprint_bytes") else "?"),
         ),
         (swaps, Column("SWAPPED", right=True), lambda client: Text(display.size(client.swap.swapped_bytes))),
+        (
+            any(client.swap.stored_bytes for client in shown),
+            Column("STORED", right=True),
+            lambda client: Text(display.size(client.swap.stored_bytes)),
+        ),
         (True, Column("TIME", right=True), lambda client: Text(_percent(look.shares, client))),
         (bool(look.used), Column("USED", right=True), lambda client: Text(_percent(look.used, client))),
         (
