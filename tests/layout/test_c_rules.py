@@ -44,6 +44,7 @@ PURE = (
     "memory/room_state",
     "memory/room_say",
     "memory/swap/granules",
+    "memory/swap/sum",
     "process/digest",
     "process/sizes",
     "ties/tie_list",

@@ -21,6 +21,7 @@
 #include "memory/swap/exports.h"
 #include "memory/swap/mover.h"
 #include "memory/swap/opens.h"
+#include "memory/swap/store.h"
 #include "process/files.h"
 #include "process/notices.h"
 #include "process/thread.h"
@@ -39,6 +40,7 @@ static void forked(void)
 	nvs_memory_forked();
 	nvs_rooms_forked();
 	nvs_arenas_forked();
+	nvs_stores_forked();
 	nvs_movers_forked();
 	nvs_ties_forked();
 	nvs_tied_forked();

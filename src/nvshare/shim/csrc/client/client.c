@@ -16,6 +16,7 @@
 #include "client/lock_state.h"
 #include "client/messages.h"
 #include "client/posts.h"
+#include "client/sleep_frames.h"
 #include "gate/device.h"
 #include "gate/door.h"
 #include "gate/gang_page.h"
@@ -55,7 +56,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 		nvs_pending_add(&client->pending, NVS_NEWS_FOOTPRINT);
 	client->notices_known = 0;
 	client->lost_known = false;
-	client->wake_said = 0;
+	client->sleep.wake_said = 0;
 	post(client, &frame);
 }
 
@@ -258,7 +259,7 @@ static bool feed(struct nvs_client *client, const struct nvs_lock_event *event)
 	if (state->link != link && state->link == NVS_LINK_UP) {
 		nvs_post_ties(client);
 		nvs_post_terms(client);
-		nvs_post_asleep(client);
+		nvs_sleep_registered(client);
 	}
 	for (uint32_t i = 0; i < actions.count; i++)
 		carry_out(client, &actions.list[i]);
@@ -307,8 +308,8 @@ static void handle_pending(struct nvs_client *client)
 	uint64_t now = nvs_now_us();
 	struct nvs_frame frame;
 
-	nvs_pending_take(&client->pending,
-			 NVS_PENDING_NOTICE | NVS_NEWS_ROOM | NVS_NEWS_SHARED | NVS_NEWS_DOOR);
+	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_NEWS_ROOM | NVS_NEWS_SHARED |
+						   NVS_NEWS_DOOR | NVS_NEWS_STORE);
 	if (nvs_pending_take(&client->pending, NVS_NEWS_TIES))
 		nvs_post_ties(client);
 	/* A look asks the contexts; one that is due meanwhile is done with it. */
@@ -335,7 +336,7 @@ static void handle_pending(struct nvs_client *client)
 	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
 		post(client, &frame);
 	nvs_post_shared(client);
-	nvs_post_wake(client);
+	nvs_sleep_post(client);
 	/*
 	 * Last, and not where the writing failed: there a list of actions was being carried out,
 	 * and another event would have come into the middle of it.

@@ -10,15 +10,15 @@
 
 #include "client/posts.h"
 #include "client/record.h"
+#include "client/sleep_frames.h"
 #include "gate/device.h"
-#include "gate/door.h"
 #include "gate/gang_page.h"
 #include "memory/room.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/parts.h"
+#include "memory/swap/store.h"
 #include "process/clock.h"
-#include "process/log.h"
 #include "ties/ties.h"
 
 #define LEAST_INTERVAL_US 10000u /* whatever a scheduler says */
@@ -73,6 +73,8 @@ static enum nvs_heard hear_watch(struct nvs_client *client, const struct nvs_fra
 
 static enum nvs_heard hear_arena(struct nvs_client *client, const struct nvs_frame *frame)
 {
+	if (nvs_store_stage(client->device) != NVS_STORE_MEMORY)
+		return right_if(nvs_sleep_hear_memory(client, frame));
 	return right_if(client->memory.swaps &&
 			nvs_arena_add(client->device,
 				      nvs_file_number(&client->connection.descriptor),
@@ -118,20 +120,19 @@ static enum nvs_heard hear_part(struct nvs_client *client, const struct nvs_fram
 
 static enum nvs_heard hear_sleep(struct nvs_client *client, const struct nvs_frame *frame)
 {
-	nvs_post_sleep(client, frame->request);
+	nvs_sleep_hear(client, frame);
 	return NVS_HEARD_WHOLE;
 }
 
 static enum nvs_heard hear_awake(struct nvs_client *client, const struct nvs_frame *frame)
 {
-	bool lost = frame->state != 0;
+	return right_if(nvs_sleep_hear_awake(client, frame->state != 0));
+}
 
-	if (lost)
-		nvs_log("device %d: the driver could not wake this process: all its calls fail "
-			"from now on (error %d)",
-			client->device->ordinal, (int)CUDA_ERROR_OPERATING_SYSTEM);
-	nvs_door_open(lost);
-	return NVS_HEARD_WHOLE;
+static enum nvs_heard hear_store(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	(void)frame;
+	return right_if(nvs_sleep_hear_store(client));
 }
 
 enum files {
@@ -167,6 +168,7 @@ static const struct row {
 	{ NVS_NOT_SHARED, NVS_LEVEL_SHARE, NO_FILE, hear_part },
 	{ NVS_SLEEP, NVS_LEVEL_SLEEP, NO_FILE, hear_sleep },
 	{ NVS_AWAKE, NVS_LEVEL_SLEEP, NO_FILE, hear_awake },
+	{ NVS_STORE, NVS_LEVEL_SLEEP, A_FILE, hear_store },
 };
 
 static const struct row *row_of(const struct nvs_frame *frame)

@@ -11,15 +11,14 @@
 
 #include "client/messages.h"
 #include "client/record.h"
+#include "client/sleep_frames.h"
 #include "gate/device.h"
-#include "gate/door.h"
 #include "gate/gang_page.h"
 #include "gate/marks.h"
 #include "memory/memory.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/parts.h"
 #include "process/clock.h"
-#include "process/log.h"
 #include "process/report.h"
 #include "process/terms.h"
 #include "ties/ties.h"
@@ -55,24 +54,6 @@ static void follow_parts(struct nvs_client *client)
 	nvs_parts_link(client->device, (enum nvs_parts_link)link);
 }
 
-/* The scheduler can have the process woken. */
-static bool wakes(const struct nvs_lock_state *state)
-{
-	return state->link == NVS_LINK_UP && state->level >= NVS_LEVEL_SLEEP;
-}
-
-/* What was said is lost with the connection. */
-static void follow_door(struct nvs_client *client)
-{
-	bool wakeable = wakes(&client->state);
-
-	if (wakeable == client->wakeable)
-		return;
-	client->wakeable = wakeable;
-	client->wake_said = 0;
-	nvs_door_link(client->device, wakeable);
-}
-
 void nvs_posts_follow(struct nvs_client *client)
 {
 	/* Who is not connected is not watched. */
@@ -83,7 +64,7 @@ void nvs_posts_follow(struct nvs_client *client)
 		nvs_gang_leave(client->device);
 	follow_ties(client);
 	follow_parts(client);
-	follow_door(client);
+	nvs_sleep_follow(client);
 	nvs_tell_others(client);
 }
 
@@ -153,57 +134,6 @@ void nvs_post_shared(struct nvs_client *client)
 			say_no(connection, frame.request);
 		nvs_file_end(&descriptor);
 	}
-}
-
-static void answer(struct nvs_client *client, uint8_t type, uint32_t request, const char *why,
-		   bool final)
-{
-	struct nvs_frame frame;
-
-	nvs_frame_begin(&frame, type);
-	frame.request = request;
-	frame.state = final;
-	if (why)
-		snprintf(frame.text, sizeof(frame.text), "%s", why);
-	nvs_connection_send(&client->connection, &frame);
-}
-
-void nvs_post_sleep(struct nvs_client *client, uint32_t request)
-{
-	bool final = false;
-	const char *why = client->state.lock == NVS_LOCK_IDLE
-				  ? nvs_door_close(&final)
-				  : "it has the lock of a GPU, or waits for it";
-
-	answer(client, why ? NVS_NOT_ASLEEP : NVS_ASLEEP, request, why, final);
-}
-
-void nvs_post_asleep(struct nvs_client *client)
-{
-	if (client->state.level >= NVS_LEVEL_SLEEP && nvs_door_closing())
-		answer(client, NVS_ASLEEP, 0, NULL, false);
-}
-
-void nvs_post_wake(struct nvs_client *client)
-{
-	const struct nvs_lock_state *state = &client->state;
-	uint32_t closing = nvs_door_closing();
-
-	if (!closing || closing == client->wake_said || !nvs_door_wanted())
-		return;
-	if (wakes(state))
-		answer(client, NVS_WAKE, 0, NULL, false);
-	else if (state->link == NVS_LINK_UP)
-		nvs_log("device %d: this process sleeps, and the scheduler is too old to wake it: "
-			"calls wait for a newer one",
-			client->device->ordinal);
-	else if (state->link == NVS_LINK_DOWN && state->failures)
-		nvs_log("device %d: this process sleeps, and there is no scheduler to wake it: "
-			"calls wait for one",
-			client->device->ordinal);
-	else
-		return; /* an attempt has neither failed nor succeeded */
-	client->wake_said = closing;
 }
 
 uint64_t nvs_progress_deadline(const struct nvs_client *client)

@@ -24,15 +24,6 @@ void nvs_post_terms(struct nvs_client *client);
 void nvs_post_ties(struct nvs_client *client);
 /* All that there is to say of memory that one process gives and another one maps. */
 void nvs_post_shared(struct nvs_client *client);
-/* The answer to SLEEP: the door is closed for `request`, or why it is not. */
-void nvs_post_sleep(struct nvs_client *client, uint32_t request);
-/* Who registers behind a closed door says so. */
-void nvs_post_asleep(struct nvs_client *client);
-/*
- * A call waits at the closed door: WAKE, once for each closing and connection. A scheduler that
- * can't have the process woken, or none, is told to the user.
- */
-void nvs_post_wake(struct nvs_client *client);
 /*
  * How far the work is, if somebody watches (WATCH): in intervals while the gate is open, as it
  * opens, and when all has completed before the lock is given back. The deadline is that of the next

@@ -28,6 +28,19 @@ struct nvs_progress {
 	bool together;	      /* all hold at the same time, and are to go on so */
 };
 
+/* What is said and heard of sleep (sleep_frames.c). */
+struct nvs_sleep_frames {
+	bool wakeable;	    /* the scheduler can have the process woken */
+	uint32_t wake_said; /* of which closing of the door; 0: of none on this connection */
+	/* ASLEEP, or why not, is to be said for `request` once the driver knows no host memory. */
+	bool asleep_owed;
+	uint32_t request; /* 0: nobody's, it was closed at REGISTER */
+	bool stores;	  /* it is not, if the driver does not let go of that */
+	bool store_owed;  /* what is begun with the store was asked for on this connection */
+	bool stored_owed; /* STORED, once the memory was told */
+	bool opens;	  /* AWAKE was heard, and memory does not have all yet */
+};
+
 struct nvs_client {
 	struct nvs_device *device; /* NULL: not started in this process */
 	_Atomic bool running;	   /* the thread was created */
@@ -42,8 +55,7 @@ struct nvs_client {
 	bool lost_known;	/* to the scheduler: that the device is lost */
 	/* It holds, and the gate is to open with the door (gate/door.h). */
 	bool opens_with_door;
-	bool wakeable;	    /* the scheduler can have the process woken */
-	uint32_t wake_said; /* of which closing of the door; 0: of none on this connection */
+	struct nvs_sleep_frames sleep;
 };
 
 /* The thread: `client` is its argument. */

@@ -54,7 +54,8 @@ enum nvs_news {
 	NVS_NEWS_LOST = 64,
 	NVS_NEWS_SUSPECTED = 128, /* lost.h: it may be lost */
 	NVS_NEWS_DOOR = 256,	  /* door.h: a call waits at it, or it has opened */
-	NVS_NEWS_OTHERS = 512	  /* the first bit that is the listener's own */
+	NVS_NEWS_STORE = 512,	  /* pieces.h, store.h: what was begun behind the door has ended */
+	NVS_NEWS_OTHERS = 1024	  /* the first bit that is the listener's own */
 };
 
 /* Whom the device tells what happened to it. Any thread calls; the calls return at once. */

@@ -60,6 +60,14 @@ bool nvs_door_try(void)
 	}
 }
 
+void nvs_door_pass(void)
+{
+	struct nvs_mark *mark = nvs_mark_take();
+
+	if (mark)
+		atomic_fetch_add(&mark->inside, 1);
+}
+
 bool nvs_door_wait(void)
 {
 	while (!nvs_door_try()) {

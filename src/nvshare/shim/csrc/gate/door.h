@@ -81,6 +81,11 @@ static inline void nvs_door_leave(void)
 
 /* False: it is closed, or there is no memory. Otherwise nvs_door_leave follows. */
 bool nvs_door_try(void);
+/*
+ * Enters whatever it is, and counts as inside: for what has to be done behind the closed door
+ * before its client says that it is closed. nvs_door_leave follows.
+ */
+void nvs_door_pass(void);
 /* Waits for it to be open; false: it never will be. Not for the client's thread. */
 bool nvs_door_wait(void);
 

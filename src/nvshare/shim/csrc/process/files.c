@@ -85,16 +85,39 @@ void nvs_file_end(struct nvs_file *file)
 	nvs_file_close(file);
 }
 
-void *nvs_file_map(int fd, uint64_t bytes)
+/* At `place`, or anywhere if that is NULL; what is mapped there is not any more, also on failure.
+ */
+static void *map(void *place, int fd, uint64_t offset, uint64_t bytes)
 {
 	void *base;
 
 	NVS_HOLD(&lock);
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	base = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), fd,
+		    (off_t)offset);
 	if (base == MAP_FAILED)
 		return NULL;
 	if (!madvise(base, bytes, MADV_DONTFORK))
 		return base;
-	munmap(base, bytes);
+	if (place)
+		nvs_file_unmap(place, bytes);
+	else
+		munmap(base, bytes);
 	return NULL;
+}
+
+void *nvs_file_map(int fd, uint64_t bytes)
+{
+	return map(NULL, fd, 0, bytes);
+}
+
+bool nvs_file_map_over(void *place, int fd, uint64_t offset, uint64_t bytes)
+{
+	return map(place, fd, offset, bytes) != NULL;
+}
+
+void nvs_file_unmap(void *place, uint64_t bytes)
+{
+	mmap(place, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+	     0);
+	madvise(place, bytes, MADV_DONTFORK);
 }

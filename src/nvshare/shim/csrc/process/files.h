@@ -49,3 +49,7 @@ void nvs_file_end(struct nvs_file *file);
  * more that can change what only we may. NULL: not possible.
  */
 void *nvs_file_map(int fd, uint64_t bytes);
+/* The same of a part of it, in the place of what is mapped there; false: not possible. */
+bool nvs_file_map_over(void *place, int fd, uint64_t offset, uint64_t bytes);
+/* Lets go of what is mapped there; nothing else of the process gets its addresses. */
+void nvs_file_unmap(void *place, uint64_t bytes);

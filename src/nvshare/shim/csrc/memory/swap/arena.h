@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The arena of a device: host memory that the scheduler gives, to copy chunks into. It comes in
- * segments, which are mapped at once and registered with the driver piece by piece, so that copies
- * go at the link's full speed. Chunks get granules of it and keep them when they are back, until
- * another one needs them.
+ * segments, which are mapped at once and registered with the driver (pieces.h). Chunks get granules
+ * of it and keep them when they are back, until another one needs them.
  */
 #pragma once
 
@@ -19,14 +18,11 @@ struct nvs_device;
  */
 bool nvs_arena_add(struct nvs_device *device, int descriptor, uint64_t bytes);
 
-/* For the mover, with a context of the device current where the driver is called. */
+/* Whether it is memory of that size, as one segment or a part of several. */
+bool nvs_arena_is_segment(int descriptor, uint64_t bytes);
 
-/* There is something to register. */
-bool nvs_arena_unregistered(const struct nvs_device *device);
-/* Registers the next piece; false: there is none, or the driver does not register any more. */
-bool nvs_arena_register(struct nvs_device *device);
-/* The context in which pieces were registered may have ended: they are registered again. */
-void nvs_arena_register_again(struct nvs_device *device);
+/* For the mover. */
+
 /* How many bytes new copies may have. */
 uint64_t nvs_arena_room(const struct nvs_device *device);
 /* Granules for a chunk that has none, or its own; it needs them until nvs_arena_spare. */
@@ -37,6 +33,24 @@ void nvs_arena_spare(struct nvs_chunk *chunk);
 void *nvs_arena_place(const struct nvs_chunk *chunk, uint64_t offset, uint64_t *bytes);
 /* The chunk ends, or needs no copy: its granules are nobody's. Any thread. */
 void nvs_arena_give(struct nvs_chunk *chunk);
+
+/*
+ * For the store (store.h), behind the closed door: nobody else uses the arena meanwhile. Addresses,
+ * granules and whose they are stay.
+ */
+
+/* All of it, mapped or not. */
+uint64_t nvs_arena_bytes(const struct nvs_device *device);
+/*
+ * Where the granules are that hold the only copy of something; host copies of what is on the device
+ * as well are given up. False: no memory for the list, which is the caller's to free.
+ */
+bool nvs_arena_contents(const struct nvs_device *device, char ***list, uint32_t *count);
+/* Its memory is let go, or what of it was put back. */
+void nvs_arena_let_go(const struct nvs_device *device);
+/* Memory for what follows so many bytes of it. False: it can't be mapped. */
+bool nvs_arena_put_back(const struct nvs_device *device, uint64_t before, int descriptor,
+			uint64_t bytes);
 
 /* In a forked child, which has none of the mappings. */
 void nvs_arenas_forked(void);

@@ -13,6 +13,7 @@
 #include "gate/device.h"
 #include "memory/swap/arena.h"
 #include "memory/swap/chunk.h"
+#include "memory/swap/pieces.h"
 
 static void end_streams(struct nvs_copies *copies)
 {
@@ -52,7 +53,7 @@ static bool prepare(struct nvs_copies *copies, struct nvs_device *device, struct
 	if (are_of(copies, entry))
 		return true;
 	if (copies->made_in)
-		nvs_arena_register_again(device);
+		nvs_pieces_register_again(device);
 	nvs_contents_forget(&copies->contents);
 	copies->made_in = NULL;
 	if (!make_streams(copies))
@@ -115,6 +116,7 @@ static CUresult submit(struct nvs_chunk *chunk, bool out, CUstream stream)
 	if (nvs_chunk_is_managed(chunk))
 		return NVS_CALL(cuMemPrefetchAsync, address, chunk->bytes,
 				out ? CU_DEVICE_CPU : chunk->device->ordinal, stream);
+	nvs_pieces_register_of(chunk);
 	for (uint64_t offset = 0; result == CUDA_SUCCESS && offset < chunk->bytes;
 	     offset += bytes) {
 		void *place = nvs_arena_place(chunk, offset, &bytes);

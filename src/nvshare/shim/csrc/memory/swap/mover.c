@@ -4,7 +4,8 @@
  * `spared_bytes` read. It takes no lock but those of the calls that it makes.
  *
  * One direction at a time. The driver's own functions are called, not the hooks: nothing here waits
- * at the gate. Behind a closed door nothing is begun, and who opens it has the mover look. Nothing
+ * at the gate. Behind a closed door nothing is begun but what its client waits for before it says
+ * that it is closed, and who opens it has the mover look. Nothing
  * of the program's runs meanwhile (chunks move only while the gate is closed and drained), and the
  * drain never sees a copy. What fails leaves a chunk as it was: until the contents are on the
  * device the host copy is the truth, until they are in the host copy the device is.
@@ -27,6 +28,7 @@
 #include "memory/swap/arena.h"
 #include "memory/swap/chunks.h"
 #include "memory/swap/flights.h"
+#include "memory/swap/pieces.h"
 #include "process/thread.h"
 
 #define FIRST_PAUSE_NS 1000000u
@@ -59,7 +61,7 @@ static struct nvs_chunk *find_leaving(struct mover *mover)
 	struct nvs_device *device = mover->device;
 	struct nvs_chunk *chunk = nvs_chunk_begin_out(device, nvs_arena_room(device));
 
-	while (!chunk && nvs_arena_register(device))
+	while (!chunk && nvs_pieces_register(device))
 		chunk = nvs_chunk_begin_out(device, nvs_arena_room(device));
 	return chunk;
 }
@@ -236,7 +238,7 @@ static bool idle(const struct mover *mover)
 		return true;
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return next_move(mover) != NVS_ROOM_BRING_OUT;
-	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device);
+	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device);
 }
 
 /*
@@ -250,11 +252,11 @@ static bool work(struct mover *mover)
 
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return move == NVS_ROOM_BRING_OUT && abandon(mover);
-	if ((move == NVS_ROOM_NOTHING && !nvs_arena_unregistered(mover->device)) ||
+	if ((move == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device)) ||
 	    !nvs_copies_begin(&mover->flights.copies, mover->device))
 		return false;
 	worked = (move != NVS_ROOM_NOTHING && transfer(mover, move == NVS_ROOM_BRING_OUT)) ||
-		 nvs_arena_register(mover->device);
+		 nvs_pieces_register(mover->device);
 	nvs_copies_end(&mover->flights.copies);
 	return worked;
 }
@@ -268,6 +270,28 @@ static bool work_inside(struct mover *mover)
 	worked = work(mover);
 	nvs_door_leave();
 	return worked;
+}
+
+/*
+ * Its client has closed the door and has not said so: nothing is checkpointed before this is told.
+ * Without a context nothing can be taken back.
+ */
+static bool take_back(struct mover *mover)
+{
+	struct nvs_device *device = mover->device;
+
+	if (!nvs_pieces_leave(device))
+		return false;
+	nvs_door_pass();
+	if (nvs_copies_begin(&mover->flights.copies, device)) {
+		nvs_pieces_unregister(device);
+		nvs_copies_end(&mover->flights.copies);
+	}
+	nvs_door_leave();
+	nvs_pieces_have_left(device);
+	NVS_EACH_DEVICE(each, UINT64_MAX)
+		nvs_device_tell(each, NVS_NEWS_STORE);
+	return true;
 }
 
 /* False: nothing can be done any more. */
@@ -297,7 +321,7 @@ static void *run(void *argument)
 	for (;;) {
 		uint32_t changes = nvs_room_changes(mover->device);
 
-		if (work_inside(mover)) {
+		if (take_back(mover) || work_inside(mover)) {
 			pause = FIRST_PAUSE_NS;
 		} else if (idle(mover)) {
 			nvs_room_wait(mover->device, changes, UINT64_MAX);

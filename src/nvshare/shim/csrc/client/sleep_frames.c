@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames about sleeping. No state beside the client's record, no lock.
+ *
+ * The scheduler tells one client of a process to close the door and to open it, and each to store
+ * what its own device has. Whatever becomes of it meanwhile, what is begun with a file goes on.
+ */
+#include "client/sleep_frames.h"
+
+#include <stdio.h>
+
+#include "client/messages.h"
+#include "client/record.h"
+#include "gate/device.h"
+#include "gate/door.h"
+#include "memory/swap/arena.h"
+#include "memory/swap/pieces.h"
+#include "memory/swap/store.h"
+#include "process/log.h"
+
+static void answer(struct nvs_client *client, uint8_t type, uint32_t request, const char *why,
+		   bool final)
+{
+	struct nvs_frame frame;
+
+	nvs_frame_begin(&frame, type);
+	frame.request = request;
+	frame.state = final;
+	if (why)
+		snprintf(frame.text, sizeof(frame.text), "%s", why);
+	nvs_connection_send(&client->connection, &frame);
+}
+
+static bool knows_sleep(const struct nvs_client *client)
+{
+	const struct nvs_lock_state *state = &client->state;
+
+	return state->link == NVS_LINK_UP && state->level >= NVS_LEVEL_SLEEP;
+}
+
+/* What was said, or is owed, is lost with the connection, and so is whoever gave memory. */
+void nvs_sleep_follow(struct nvs_client *client)
+{
+	struct nvs_sleep_frames *sleep = &client->sleep;
+	bool wakeable = knows_sleep(client);
+
+	if (wakeable == sleep->wakeable)
+		return;
+	*sleep = (struct nvs_sleep_frames){ .wakeable = wakeable };
+	nvs_door_link(client->device, wakeable);
+	if (!wakeable)
+		nvs_store_let_go(client->device);
+}
+
+/* The door */
+
+static bool has_files(void)
+{
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		if (nvs_store_stage(device) == NVS_STORE_FILE)
+			return true;
+	return false;
+}
+
+static bool driver_knows(void)
+{
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		if (nvs_pieces_known(device))
+			return true;
+	return false;
+}
+
+/* Where it was opened meanwhile there is nothing to say to who did not ask. */
+static void post_asleep(struct nvs_client *client)
+{
+	uint32_t request = client->sleep.request;
+
+	if (nvs_pieces_leaving())
+		return;
+	client->sleep.asleep_owed = false;
+	if (client->sleep.stores && nvs_door_closing() && driver_knows()) {
+		nvs_door_open(false);
+		answer(client, NVS_NOT_ASLEEP, request,
+		       "the driver does not let go of its host memory", false);
+	} else if (nvs_door_closing()) {
+		answer(client, NVS_ASLEEP, request, NULL, false);
+	} else if (request) {
+		answer(client, NVS_NOT_ASLEEP, request, "it was woken meanwhile", false);
+	}
+}
+
+void nvs_sleep_registered(struct nvs_client *client)
+{
+	if (!knows_sleep(client) || !nvs_door_closing())
+		return;
+	client->sleep.asleep_owed = true;
+	client->sleep.request = 0;
+	client->sleep.stores = false;
+	client->sleep.stored_owed = nvs_store_stage(client->device) == NVS_STORE_FILE;
+	post_asleep(client);
+}
+
+/* The driver is asked to let go only behind the closed door: who is not idle keeps all as it is. */
+void nvs_sleep_hear(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	bool final = false;
+	const char *why = client->state.lock == NVS_LOCK_IDLE
+				  ? nvs_door_close(&final)
+				  : "it has the lock of a GPU, or waits for it";
+
+	if (why) {
+		answer(client, NVS_NOT_ASLEEP, frame->request, why, final);
+		return;
+	}
+	client->sleep.asleep_owed = true;
+	client->sleep.request = frame->request;
+	client->sleep.stores = frame->state != 0;
+	client->sleep.opens = false;
+	if (client->sleep.stores)
+		nvs_pieces_take_back();
+	post_asleep(client);
+}
+
+/*
+ * Who heard ASLEEP from us before it knew of the store may have it woken: then it opens as soon as
+ * memory has all.
+ */
+bool nvs_sleep_hear_awake(struct nvs_client *client, bool lost)
+{
+	if (lost) {
+		if (atomic_load(&nvs_door_state) != NVS_DOOR_LOST)
+			nvs_log("device %d: the driver could not wake this process: all its calls "
+				"fail from now on (error %d)",
+				client->device->ordinal, (int)CUDA_ERROR_OPERATING_SYSTEM);
+		nvs_door_open(true);
+		return true;
+	}
+	if (client->sleep.store_owed || has_files())
+		return false;
+	client->sleep.opens = nvs_stores_hold();
+	if (client->sleep.opens)
+		NVS_EACH_DEVICE(device, UINT64_MAX)
+			nvs_store_cancel(device);
+	else
+		nvs_door_open(false);
+	return true;
+}
+
+/* The store */
+
+static void post_lost(struct nvs_client *client, const char *why)
+{
+	nvs_log("device %d: what host memory had could not be read back from its file: %s; all "
+		"calls of this process fail from now on (error %d)",
+		client->device->ordinal, why, (int)CUDA_ERROR_OPERATING_SYSTEM);
+	nvs_door_open(true);
+}
+
+static void post_not_stored(struct nvs_client *client, const char *why)
+{
+	char text[NVS_WIRE_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "its host memory (%llu MiB) can't be written: %s",
+		 (unsigned long long)(nvs_arena_bytes(client->device) >> 20), why);
+	answer(client, NVS_NOT_STORED, 0, text, false);
+}
+
+/* Where nobody asked on this connection, only what a file has is said. */
+static void post_store(struct nvs_client *client)
+{
+	char why[NVS_WIRE_TEXT_BYTES];
+	enum nvs_store_end end = nvs_store_ended(client->device, why, sizeof(why));
+	bool owed = client->sleep.store_owed;
+
+	if (end == NVS_STORE_NO_END)
+		return;
+	client->sleep.store_owed = false;
+	if (end == NVS_STORE_LOST)
+		post_lost(client, why);
+	if (end == NVS_STORE_STORED)
+		client->sleep.stored_owed = knows_sleep(client);
+	else if (end == NVS_STORE_NOT_STORED && owed)
+		post_not_stored(client, why);
+	else if (owed)
+		answer(client, NVS_LOADED, 0, NULL, end == NVS_STORE_LOST);
+}
+
+/* What another connection asked for answers it as well. */
+static bool hear_store_again(struct nvs_client *client, enum nvs_store_stage stage)
+{
+	if (client->sleep.store_owed || stage == NVS_STORE_FILE)
+		return false;
+	if (stage == NVS_STORE_WRITING)
+		client->sleep.store_owed = true;
+	else
+		post_not_stored(client, "it is just being read back from another file");
+	return true;
+}
+
+bool nvs_sleep_hear_store(struct nvs_client *client)
+{
+	enum nvs_store_stage stage = nvs_store_stage(client->device);
+	const char *why;
+
+	if (!nvs_door_closing() || client->sleep.asleep_owed)
+		return false;
+	if (stage != NVS_STORE_MEMORY)
+		return hear_store_again(client, stage);
+	if (!nvs_store_begin(client->device, &client->connection.descriptor, &why))
+		return false;
+	if (why)
+		post_not_stored(client, why);
+	else
+		client->sleep.store_owed = true;
+	return true;
+}
+
+bool nvs_sleep_hear_memory(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	struct nvs_device *device = client->device;
+
+	if (nvs_store_stage(device) != NVS_STORE_FILE ||
+	    !nvs_store_give(device, nvs_file_number(&client->connection.descriptor),
+			    frame->memory.segment_bytes))
+		return false;
+	client->sleep.store_owed = nvs_store_stage(device) == NVS_STORE_READING;
+	return true;
+}
+
+/* What there is to say */
+
+static void post_wake(struct nvs_client *client)
+{
+	const struct nvs_lock_state *state = &client->state;
+	uint32_t closing = nvs_door_closing();
+
+	if (!closing || closing == client->sleep.wake_said || !nvs_door_wanted())
+		return;
+	if (knows_sleep(client))
+		answer(client, NVS_WAKE, 0, NULL, false);
+	else if (state->link == NVS_LINK_UP)
+		nvs_log("device %d: this process sleeps, and the scheduler is too old to wake it: "
+			"calls wait for a newer one",
+			client->device->ordinal);
+	else if (state->link == NVS_LINK_DOWN && state->failures)
+		nvs_log("device %d: this process sleeps, and there is no scheduler to wake it: "
+			"calls wait for one",
+			client->device->ordinal);
+	else
+		return; /* an attempt has neither failed nor succeeded */
+	client->sleep.wake_said = closing;
+}
+
+void nvs_sleep_post(struct nvs_client *client)
+{
+	if (client->sleep.asleep_owed)
+		post_asleep(client);
+	post_store(client);
+	if (client->sleep.stored_owed) {
+		client->sleep.stored_owed = false;
+		answer(client, NVS_STORED, 0, NULL, false);
+	}
+	if (client->sleep.opens && !nvs_stores_hold()) {
+		client->sleep.opens = false;
+		nvs_door_open(false);
+	}
+	/* Not before whoever is to wake it knows that it is asleep. */
+	if (!client->sleep.asleep_owed)
+		post_wake(client);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device's arena and its lock, for arena.c and pieces.c (what the driver knows of it).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/swap/granules.h"
+#include "process/mutex.h"
+
+struct nvs_chunk;
+struct nvs_device;
+
+/* The first granule is the first of a piece, so granules of two segments are never in one. */
+struct nvs_segment {
+	char *base;
+	uint32_t first, count; /* granules */
+	uint32_t offered;      /* of them: that chunks may have */
+};
+
+struct nvs_granule_owner {
+	struct nvs_chunk *chunk; /* NULL: nobody's */
+	bool spare;
+};
+
+/* What the driver knows of a piece. */
+enum nvs_piece {
+	NVS_PIECE_UNKNOWN = 0,
+	NVS_PIECE_REGISTERED,
+	NVS_PIECE_UNSURE /* it was registered in a context that may have ended */
+};
+
+struct nvs_arena {
+	struct nvs_mutex lock;
+	struct nvs_segment *segments;
+	size_t count;
+	struct nvs_granules granules;
+	struct nvs_granule_owner *owners; /* of each granule */
+	uint8_t *pieces;		  /* enum nvs_piece, of NVS_PIECE_GRANULES granules each */
+	uint32_t spare;			  /* granules that are owned, and another chunk may have */
+	bool refused;			  /* the driver registers nothing more; said so */
+	bool leaves;			  /* the mover is to take all back that the driver knows */
+};
+
+struct nvs_arena *nvs_arena_lock(const struct nvs_device *device);
+void nvs_arena_unlock(struct nvs_arena *const *arena);
+/* With the lock held. */
+uint32_t nvs_arena_pieces(const struct nvs_arena *arena);
+/* The granules before `end` are there for chunks. */
+void nvs_arena_offer(struct nvs_arena *arena, struct nvs_segment *segment, uint32_t end);
+/* All can be used, though not all is registered. */
+void nvs_arena_offer_all(struct nvs_arena *arena);
+/* The segment that has a granule. */
+struct nvs_segment *nvs_arena_segment(const struct nvs_arena *arena, uint32_t granule);
+
+/* With the lock given back: what is there, and what of it is offered. */
+void nvs_arena_tell_room(struct nvs_device *device);
