@@ -53,6 +53,22 @@ PART_EFFECTS: tuple[Effect, ...] = (
         ),
     ),
     Effect("scheduler.sleepAfter", 60, (f"+{SCHEDULER}.*args.- = --sleep-after=60",), beside={"scheduler.sleep": True}),
+    Effect(
+        "scheduler.swap.dir",
+        "/data/swap",
+        (
+            f"+{SCHEDULER}.*args.- = --swap-dir=/data/swap",
+            f"+{SCHEDULER}.*volumeMounts.swap.*",
+            f"+{SCHEDULER}.*volumes.swap.*",
+        ),
+        beside={"scheduler.sleep": True},
+    ),
+    Effect(
+        "scheduler.swap.size",
+        "200Gi",
+        (f"+{SCHEDULER}.*args.- = --swap-size=200GiB",),
+        beside={"scheduler.sleep": True, "scheduler.swap.dir": "/data/swap"},
+    ),
     Effect("networkPolicy.enabled", True, ("+NetworkPolicy/nvshare-* *",)),
     Effect(
         "networkPolicy.metricsFrom",

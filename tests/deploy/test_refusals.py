@@ -78,6 +78,14 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
         ({"devicePlugin.resources.requests.memory": "1G"}, "requests.memory: 1G is more than limits.memory, 200Mi"),
         ({"nodeAgent.resources.limits.memory": "some"}, "at '/nodeAgent/resources/limits/memory'"),
         ({"scheduler.sleepAfter": 60}, "without scheduler.sleep=true the scheduler may put no program to sleep"),
+        ({"scheduler.swap.dir": "/x"}, "without scheduler.sleep=true the scheduler may put no program to sleep"),
+        ({"scheduler.swap.size": "1Gi"}, "scheduler.swap.size: it says how much may be in scheduler.swap.dir"),
+        (
+            {"scheduler.swap.dir": "/var/lib/nvshare", "scheduler.sleep": True},
+            "/var/lib/nvshare is libraryDir's already",
+        ),
+        ({"scheduler.swap.dir": "/etc"}, "at '/scheduler/swap/dir': 'not' failed"),
+        ({"scheduler.extraArgs": ["--swap-dir=/x"]}, "at '/scheduler/extraArgs/0': 'not' failed"),
         ({"scheduler.extraArgs": ["--run-dir=/x"]}, "at '/scheduler/extraArgs/0': 'not' failed"),
         (
             {"podLabels": {"app.kubernetes.io/name": "x"}},
@@ -194,7 +202,7 @@ def test_values_of_the_former_chart_suffice(helm: str, tmp_path: Path) -> None:
     shutil.copytree(CHART, chart)
     former = {key: value for key, value in VALUES.items() if key not in ("global", "networkPolicy")}
     own = ("priorityClassName", "nodeSelector", "affinity", "tolerations")
-    own += ("grace", "floor", "burst", "reserve", "sleep", "sleepAfter")
+    own += ("grace", "floor", "burst", "reserve", "sleep", "sleepAfter", "swap")
     for part in ("scheduler", "devicePlugin", "nodeAgent"):
         former[part] = {key: value for key, value in former[part].items() if key not in own}
     (chart / "values.yaml").write_text(yaml.safe_dump(former))

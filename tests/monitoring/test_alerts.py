@@ -27,6 +27,7 @@ INFO = 'nvshare_scheduler_info{node="n",version="1"}'
 STREAMS = 'nvshare_plugin_list_and_watch_streams{node="n"}'
 SCHEDULER = 'nvshare_plugin_problem{node="n",kind="scheduler"}'
 HEALTHY = f"nvshare_plugin_gpu_healthy{{{GPU}}}"
+STORED, DISK = 'nvshare_swap_file_used_bytes{node="n"}', 'nvshare_swap_file_bytes{node="n"}'
 USED, BUDGET = 'nvshare_host_memory_used_bytes{node="n"}', 'nvshare_host_memory_bytes{node="n"}'
 WAIT = f"nvshare_container_longest_wait_seconds{{{POD}}}"
 DROPPED = 'nvshare_scheduler_dropped_connections_total{node="n",reason="%s"}'
@@ -111,10 +112,14 @@ CASES = [
     ),
     Case(
         "NvshareHostMemoryNearlyFull",
-        {USED: always(95e9), BUDGET: always(100e9)},
+        {USED: always(95e9), BUDGET: always(100e9), STORED: always(0), DISK: always(0)},
         5,
         'node="n"',
-        [{USED: always(85e9), BUDGET: always(100e9)}, {USED: always(0), BUDGET: always(0)}],
+        [
+            {USED: always(85e9), BUDGET: always(100e9)},
+            {USED: always(0), BUDGET: always(0)},
+            {USED: always(95e9), BUDGET: always(100e9), STORED: always(5e11), DISK: always(1e12)},
+        ],
     ),
     # It waits since the first minute: after half an hour that is too long.
     Case(
