@@ -95,7 +95,7 @@ class Core:
             MemoryFreed: self._free,
             TermsSet: self._set_terms,
             **dict.fromkeys(get_args(SleepEvent), lambda event, now: self._mark(*sleeping.handle(event, now))),
-            **dict.fromkeys(get_args(StoreEvent), lambda event, _now: self._mark(*sleeping.storing.handle(event))),
+            **dict.fromkeys(get_args(StoreEvent), lambda event, now: self._mark(*sleeping.storing.handle(event, now))),
         }
         self._client_recorders: dict[type[Event], Callable[[Any, Client, Device, float], bool]] = {
             LockRequested: self._request,

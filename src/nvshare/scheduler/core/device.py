@@ -24,7 +24,6 @@ from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.records.memory import Memory
-from nvshare.scheduler.core.records.process import Sleep
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.transitions import ClientState
@@ -183,7 +182,7 @@ class Device:
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
         """A client's pinned memory was measured, or a better assumption is there; not for a context being made."""
         memory = client.memory
-        if memory.asleep or (client.process is not None and client.process.state is Sleep.FALLING):
+        if memory.asleep or (client.process is not None and client.process.falls):
             return
         if memory.swaps:
             if memory.is_growing(pinned_bytes, now) if measured else memory.makes_context(now):

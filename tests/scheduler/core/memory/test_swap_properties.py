@@ -148,9 +148,7 @@ class SwapMachine(RuleBasedStateMachine):
             asked = self.arenas.popleft()
             process = self.process_of(asked.client)
             if process is not None:
-                process.arena += asked.segment_bytes
-                self.handle(ArenaGrown(asked.client, asked.segment_bytes))
-                process.report()
+                self.give_arena(process, asked.segment_bytes)
 
     @rule()
     def see(self) -> None:
@@ -285,6 +283,11 @@ class SwapMachine(RuleBasedStateMachine):
         return [sum(each.used_bytes for each in (*self.processes.values(), *(process for _, process in self.dead)))]
 
     # What other machines do in another way.
+
+    def give_arena(self, process: Process, segment_bytes: int) -> None:
+        process.arena += segment_bytes
+        self.handle(ArenaGrown(process.number, segment_bytes))
+        process.report()
 
     def make(self, _slot: int) -> Process:
         """A new process."""

@@ -10,13 +10,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from nvshare.scheduler.core.actions import Action, Sleep, TellWaiters, Wake
+from nvshare.scheduler.core.actions import Action, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ContainerFound, Policy, TermsSet
+from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, Policy, TermsSet
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
-from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, StayedAwake, WakeWanted, Woke
+from nvshare.scheduler.core.sleep_events import (
+    ArenaLoaded,
+    ArenaNotStored,
+    ArenaStored,
+    FellAsleep,
+    SleepAsked,
+    SleepOffered,
+    StayedAwake,
+    WakeWanted,
+    Woke,
+)
 from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.swap_model import MIB, Process
 from tests.scheduler.core.memory.test_swap_properties import (
@@ -44,6 +54,9 @@ class Sleeper(Process):
     """What the checkpoint keeps for it; 0: it is not checkpointed."""
     calls: bool = False
     """A call waits at the door."""
+    stored: bool = False
+    """Its host memory is in a file, but for ``back`` of it."""
+    back: int = 0
     terms: Terms | None = None
     yields: bool = False
     """It is to give way when it is idle."""
@@ -60,22 +73,28 @@ class SleepMachine(SwapMachine):
     def __init__(self) -> None:
         super().__init__()
         self.foreign = {DEVICE: 12 * GIB}
-        self.steps: deque[Sleep | Wake] = deque()
+        self.steps: deque[Sleep | Wake | StoreArena] = deque()
         """What the shell was asked to do."""
+        self.disk_fails = False
         self.pids = 0
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
         after=st.sampled_from((None, None, 2.0)),
         reserve=st.sampled_from((RESERVE, 16 * MIB)),
+        memory=st.sampled_from(((100, 0), (100, 100), (6, 100), (4, 3))),
         sizes=st.lists(SIZES, min_size=3, max_size=SLOTS),
     )
-    def start(self, policy: Policy, after: float | None, reserve: int, sizes: list[int]) -> None:  # type: ignore[override]
+    def start(  # type: ignore[override]
+        self, policy: Policy, after: float | None, reserve: int, memory: tuple[int, int], sizes: list[int]
+    ) -> None:
+        host, file = memory
         self.settings = Settings(
             policy=policy,
             assumed_pinned_bytes=PINNED,
             reserve_bytes=reserve,
-            host_bytes=100 * GIB,
+            host_bytes=host * GIB,
+            file_bytes=file * GIB,
             quantum_seconds=5.0,
             sleep_after_seconds=after,
         )
@@ -121,18 +140,35 @@ class SleepMachine(SwapMachine):
         self.handle(ContainerFound(process.number, name, terms) if process.terms is None else TermsSet(name, terms))
         process.terms = terms
 
+    @rule(fails=st.booleans())
+    def break_disk(self, fails: bool) -> None:
+        """From now on nothing can be written, or all can."""
+        self.disk_fails = fails
+
     @rule()
     def take_steps(self) -> None:
         """The shell does one thing that it was asked to."""
         while self.steps:
             step = self.steps.popleft()
-            process = next((each for each in self.processes.values() if pid_of(each) == step.process), None)
+            process = next((each for each in self.processes.values() if is_for(step, each)), None)
             if isinstance(process, Sleeper) and process.number:
-                if isinstance(step, Sleep):
-                    self.close(process)
-                else:
-                    self.open(process)
+                match step:
+                    case Sleep():
+                        self.close(process)
+                    case Wake():
+                        self.open(process)
+                    case StoreArena():
+                        self.store(process)
                 return
+
+    def store(self, process: Sleeper) -> None:
+        assert process.closed, "the host memory of one that is awake is not to be stored"
+        assert not process.stored
+        if self.disk_fails:
+            self.handle(ArenaNotStored(process.number, "no space left"))
+            return
+        process.stored, process.back = True, 0
+        self.handle(ArenaStored(process.number))
 
     def close(self, process: Sleeper) -> None:
         if process.waits or process.grant is not None or process.wanted is not None or process.outbox:
@@ -143,6 +179,7 @@ class SleepMachine(SwapMachine):
         self.handle(FellAsleep(process.pid))
 
     def open(self, process: Sleeper) -> None:
+        assert not process.stored, "its memory is in a file"
         process.pinned, process.context = process.context, 0
         self.nothing_is_given_twice()
         process.closed = process.calls = False
@@ -168,9 +205,22 @@ class SleepMachine(SwapMachine):
         never = [
             each for each in awake if each.fixed > UNMOVABLE_BYTES or (each.terms or Terms()).sleep is SleepWhen.NEVER
         ]
-        return bool(swap.wait and never)
+        is_host_short = self.settings.host_bytes < 100 * GIB and "--host-memory" in swap.wait
+        return bool(swap.wait and never) or is_host_short
 
     # What these processes do in another way.
+
+    def give_arena(self, process: Process, segment_bytes: int) -> None:
+        """What comes back is read when all has come."""
+        if not isinstance(process, Sleeper) or not process.stored:
+            SwapMachine.give_arena(self, process, segment_bytes)
+            return
+        process.back += segment_bytes
+        assert process.back <= process.arena, "it gets more host memory than it had"
+        self.handle(ArenaGrown(process.number, segment_bytes))
+        if process.back == process.arena:
+            process.stored = False
+            self.handle(ArenaLoaded(process.number))
 
     def make(self, _slot: int) -> Process:
         self.pids += 1
@@ -193,8 +243,13 @@ class SleepMachine(SwapMachine):
         super().connect(process)
         assert isinstance(process, Sleeper)
         process.terms = None
-        self.steps = deque(step for step in self.steps if step.process != process.pid)
+        process.back = 0
+        self.steps = deque(step for step in self.steps if not is_for(step, process))
         self.handle(SleepOffered(process.number, process.pid))
+        if process.stored:
+            # That is said first.
+            self.say_one(process)
+            self.handle(ArenaStored(process.number))
         if process.closed:
             self.handle(FellAsleep(process.pid))
         if process.calls:
@@ -223,15 +278,22 @@ class SleepMachine(SwapMachine):
         SwapMachine.restart(self)
 
     def is_quiet(self) -> bool:
-        return not self.steps and SwapMachine.is_quiet(self)
+        return not self.steps and not any(map(loads, self.processes.values())) and SwapMachine.is_quiet(self)
 
     def send(self, actions: list[Action]) -> None:
-        self.steps += [action for action in actions if isinstance(action, Sleep | Wake)]
-        super().send([action for action in actions if not isinstance(action, Sleep | Wake)])
+        self.steps += [action for action in actions if isinstance(action, Sleep | Wake | StoreArena)]
+        super().send([action for action in actions if not isinstance(action, Sleep | Wake | StoreArena)])
 
 
-def pid_of(process: Process) -> int:
-    return process.pid if isinstance(process, Sleeper) else 0
+def loads(process: Process) -> bool:
+    """Whether it reads what was stored."""
+    return isinstance(process, Sleeper) and process.stored and process.back == process.arena
+
+
+def is_for(step: Sleep | Wake | StoreArena, process: Process) -> bool:
+    if isinstance(step, StoreArena):
+        return process.number == step.client
+    return isinstance(process, Sleeper) and process.pid == step.process
 
 
 TestSleepMachine = SleepMachine.TestCase

@@ -220,3 +220,12 @@ def test_its_end_leaves_nothing(steps: int) -> None:
         table.feed(Woke(ord("A")))
     comes(table, "B")
     assert shown(table, "B").state is ShownState.IDLE
+
+
+def test_who_is_being_put_to_sleep_is_given_nothing() -> None:
+    """It asked before it heard that: it says that it stays awake, and is answered then."""
+    table = sleepers("A", context=1)
+    table.feed(SleepAsked(ord("A")))
+    assert "sleep A" in table.has("A", 1, 0)
+    assert table.grows("A", 2, 1) == []
+    assert "allot A 2.125 as 1" in table.feed(StayedAwake(ord("A"), "a thread is in the driver"))

@@ -14,7 +14,6 @@ from nvshare.scheduler.core.sleep_events import (
     SleepAsked,
     SleepOffered,
     WakeWanted,
-    Woke,
 )
 from nvshare.scheduler.core.snapshot import HostMemory, ShownState
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
@@ -35,12 +34,12 @@ def asleep(table: Table, name: str, size: float) -> list[str]:
     return [text for text in said + table.feed(FellAsleep(ord(name))) if text.startswith("store")]
 
 
-def three(file: float = 100) -> Table:
+def three() -> Table:
     """A, B and C sleep, with three GiB each; there is one left, so the first one's goes."""
-    table = sleepers(host=10, file=file)
+    table = sleepers(host=10, file=100)
     assert asleep(table, "A", 3) == []
     assert asleep(table, "B", 3) == []
-    assert asleep(table, "C", 3) == (["store A"] if file else [])
+    assert asleep(table, "C", 3) == ["store A"]
     return table
 
 
@@ -55,7 +54,10 @@ def host(table: Table) -> tuple[float, float]:
 
 
 def test_without_files_nothing_is_stored() -> None:
-    assert host(three(file=0)) == (9, 0)
+    table = sleepers(host=10)
+    for name in "ABC":
+        assert asleep(table, name, 3) == []
+    assert host(table) == (9, 0)
 
 
 def test_who_has_slept_longest_is_stored_one_at_a_time_until_there_is_enough() -> None:
@@ -70,9 +72,19 @@ def test_who_has_slept_longest_is_stored_one_at_a_time_until_there_is_enough() -
 
 
 def test_no_more_is_stored_than_the_disk_takes() -> None:
-    table = three(file=5)
-    assert stored(table, "A") == []
-    assert table.core.host_memory() == HostMemory(10 * GIB, 6 * GIB, 5 * GIB, 3 * GIB)
+    table = sleepers(host=10, file=5)
+    said = [text for name, size in (("A", 2), ("B", 2), ("C", 2), ("D", 3)) for text in asleep(table, name, size)]
+    assert said == ["store A"]
+    assert stored(table, "A") == ["store B"]
+    assert stored(table, "B") == []
+    assert table.core.host_memory() == HostMemory(10 * GIB, 5 * GIB, 5 * GIB, 4 * GIB)
+
+
+def test_nothing_is_stored_where_as_much_has_to_be_kept() -> None:
+    """There is room for one of them in a file, and it has to be able to come back."""
+    table = sleepers(host=10, file=5)
+    for name in "ABC":
+        assert asleep(table, name, 3) == []
 
 
 def test_nobody_is_stored_who_is_wanted_awake() -> None:
@@ -81,16 +93,14 @@ def test_nobody_is_stored_who_is_wanted_awake() -> None:
     assert stored(table, "A") == ["store C"]
 
 
-def test_what_could_not_be_stored_stays_until_it_sleeps_anew() -> None:
+def test_what_could_not_be_stored_is_tried_again_later() -> None:
     table = three()
     assert table.feed(ArenaNotStored(ord("A"), "the disk is full")) == ["store B"]
     assert stored(table, "B") == ["store C"]
     assert stored(table, "C") == []
     assert host(table) == (3, 6)
-    assert "wake A" in table.feed(WakeWanted(ord("A")))
-    table.feed(Woke(ord("A")))
-    table.feed(SleepAsked(ord("A")))
-    assert table.feed(FellAsleep(ord("A"))) == []
+    assert table.timer() == []
+    assert table.now == 33
     # There is enough until another one comes.
     assert "store A" in table.comes("D", 2, arena=2)
 

@@ -175,6 +175,9 @@ class Moves:
         """Answers a growth if that can be; False: what room there is, is kept for it."""
         memory, growth = client.memory, client.memory.growth
         assert growth is not None
+        if client.process is not None and client.process.falls:
+            # It asked before it heard that, and stays awake: a thread of it is in the driver.
+            return True
         if (refusal := self._residency.admission.refusal(client, self._now)) is not None:
             asked, until = ask(self._residency, growth, refusal, self._now)
             self.actions += asked

@@ -61,7 +61,7 @@ class Process:
     never: bool = False
     """It can't sleep at all, for that reason."""
     stays: bool = False
-    """Its host memory could not be stored since it fell asleep."""
+    """Its host memory could not be stored a while ago."""
     sleeps: int = 0
     """How often it fell asleep."""
 
@@ -74,6 +74,11 @@ class Process:
     def leaves(self) -> bool:
         """Whether its memory is to leave its devices though nobody else needs the room."""
         return self.state in (Sleep.LEAVING, Sleep.FALLING)
+
+    @property
+    def falls(self) -> bool:
+        """Whether it is being checkpointed, as far as it can be."""
+        return self.state is Sleep.FALLING
 
     @property
     def is_asleep(self) -> bool:

@@ -107,6 +107,7 @@ class Sleeping:
             self._moving.pop(process.number, None)
         if not self._processes:
             self._moments.clear()
+            self.storing.deadline = None
         self.storing.look_again()
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
@@ -149,7 +150,8 @@ class Sleeping:
     @property
     def deadline(self) -> float | None:
         """When there is something to do if nothing happens before; None: never."""
-        return self._moments[0][0] if self._moments else None
+        alarm = self._moments[0][0] if self._moments else None
+        return min((moment for moment in (alarm, self.storing.deadline) if moment is not None), default=None)
 
     def plan(self, devices: Iterable[Device], now: float) -> tuple[list[Action], list[Device]]:
         """What to do, and on which devices there is something to plan because of that.
@@ -164,11 +166,14 @@ class Sleeping:
                 touched += self._begin(process)
             else:
                 self._set_alarm(process, since + seconds if since + seconds > now else now + seconds)
+        if self.storing.lacks:
+            # Who sleeps for that may be on any of them.
+            devices = {id(device): device for _, device in self._clients.values()}.values()
         for device in devices:
             touched += self._relieve(device, now)
         for process in list(self._moving.values()):
             touched += self._go_on(process, actions, now)
-        return actions + self.storing.plan(), touched
+        return actions + self.storing.plan(now), touched
 
     def is_willing(self, process: Process) -> bool:
         """Whether it may sleep some time, whatever it does now."""
@@ -178,7 +183,7 @@ class Sleeping:
         """Why a process can't be put to sleep now; empty: it can."""
         clients = [client for client, _ in self._clients_of(process)]
         lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
-        if lacking > self._host.available_bytes:
+        if lacking > max(0, self._host.available_bytes):
             return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
         return self._unwilling_reason(process) or _first(busy_reason(client) for client in clients)
 
@@ -196,8 +201,9 @@ class Sleeping:
 
     def _fall_asleep(self, process: Process, now: float) -> None:
         """It was told to, or registered asleep."""
-        process.state, process.reason, process.asked = Sleep.ASLEEP, "", False
-        process.slept_at, process.stays = now, False
+        process.state = Sleep.LOADING if process.wanted else Sleep.ASLEEP
+        process.reason, process.asked = "", False
+        process.slept_at = now
         process.sleeps += 1
         self._lose_patience(process, 1)
         for client, device in self._clients_of(process):
@@ -211,6 +217,8 @@ class Sleeping:
 
     def _want(self, process: Process) -> None:
         process.asked = False
+        if process.state is Sleep.ASLEEP:
+            process.state = Sleep.LOADING
         if process.state is not Sleep.AWAKE:
             process.wanted = True
             self._moving[process.number] = process
@@ -273,12 +281,10 @@ class Sleeping:
                 return self._devices_of(process)
             case Sleep.LEAVING if all(is_out(client) for client, _ in self._clients_of(process)):
                 self._let_fall(process, actions)
-            case Sleep.ASLEEP if not process.wanted:
+            case Sleep.ASLEEP:
                 del self._moving[process.number]
-            case Sleep.ASLEEP | Sleep.LOADING:
-                process.state = Sleep.LOADING
-                if self.storing.is_back(process, actions) and self._may_come(process):
-                    return self._come(process)
+            case Sleep.LOADING if self.storing.is_back(process, actions) and self._may_come(process):
+                return self._come(process)
             case Sleep.COMING if all(client.memory.has_context for client, _ in self._clients_of(process)):
                 if self._has_room(process, actions, now):
                     process.state, process.measured = Sleep.WAKING, False
@@ -337,15 +343,17 @@ class Sleeping:
         if not there:
             return []
         lacks, blocking = device.lacks_sleep(now), device.lock.blocking
-        rest = lacks or any(process.state is Sleep.COMING for _, process in there)
+        rest = lacks or self.storing.lacks or any(process.state is Sleep.COMING for _, process in there)
         if blocking.is_sleep_lacking is not rest:
             # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
             blocking.is_sleep_lacking = rest
             return [device]
         found = {process.number: process for _, process in there}
-        if not lacks or any(process.leaves for process in found.values()):
+        if any(process.leaves for process in found.values()):
             return []
-        able = [process for process in found.values() if self.may_sleep(process)]
+        able = [
+            process for process in found.values() if self.may_sleep(process) and (lacks or self.storing.helps(process))
+        ]
         first = min(able, key=self._idle_since, default=None)
         if first is None:
             return []

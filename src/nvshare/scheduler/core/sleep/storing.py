@@ -5,13 +5,13 @@
   one at a time, for a disk takes no more.
 - *Back.* Before anything else that waking takes a process gets as much host memory as it had. One at a time, so that no
   two wait for each other. What the largest of those in files had is kept for that: nobody else gets it.
-- *Failing.* A process whose memory could not be stored keeps it until it sleeps anew; others are tried.
+- *Failing.* A process whose memory could not be stored is not tried again for a while; others are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, GrowArena, StoreArena
 from nvshare.scheduler.core.device import Device
@@ -21,6 +21,9 @@ from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.process import Process, Sleep
 from nvshare.scheduler.core.sleep_events import ArenaLoaded, ArenaNotStored, ArenaStored, StoreEvent
+
+AGAIN_SECONDS: Final = 30.0
+"""After so long those are tried again that could not store: a disk that was full may have room."""
 
 
 class Storing:
@@ -35,18 +38,22 @@ class Storing:
         """Whose host memory is being made again."""
         self._goes: Process | None = None
         """Whose goes."""
+        self.deadline: float | None = None
+        """When those are tried again that could not store; None: all could."""
+        self._loading: list[Process] = []
+        """Whose is to come back, or comes."""
 
-    def handle(self, event: StoreEvent) -> list[Device]:
+    def handle(self, event: StoreEvent, now: float) -> list[Device]:
         """What became of a client's host memory, on which devices that may change something: clients of any may wait
         for host memory. IllegalEvent if it can't have."""
         found = self._clients.get(event.client)
         if found is None:
             raise IllegalEvent(f"client {event.client} is unknown", event)
-        self._handle(event, found[0])
+        self._handle(event, found[0], now)
         self.look_again()
         return [device for _, device in self._clients.values()]
 
-    def _handle(self, event: StoreEvent, client: Client) -> None:
+    def _handle(self, event: StoreEvent, client: Client, now: float) -> None:
         memory, host = client.memory, self._host
         file = memory.file
         match event:
@@ -66,6 +73,7 @@ class Storing:
                     raise IllegalEvent(f"client {client.number} was not asked to store anything", event)
                 file.is_going = False
                 host.file_used_bytes -= memory.arena_bytes
+                self.deadline = now + AGAIN_SECONDS
                 if client.process is not None:
                     client.process.stays = True
             case ArenaLoaded():
@@ -89,26 +97,33 @@ class Storing:
             return
         processes = self._processes.values()
         going = {process.number: sum(self._going(process)) for process in processes}
+        self._loading = [process for process in processes if process.state is Sleep.LOADING and self._away(process)]
         self._goes = next((process for process in processes if going[process.number]), None)
         comes = self._comes
         if comes is not None and (comes.state is not Sleep.LOADING or not self._away(comes)):
             self._comes = None
-        may_go = sum(self._bytes(process) for process in processes if self._may_go(process))
-        host.storable_bytes = sum(going.values()) + max(0, min(may_go, host.file_budget_bytes - host.file_used_bytes))
         lacking = {process.number: self._lacking(process) for process in processes}
         first = 0 if self._comes is None else lacking.pop(self._comes.number)
-        host.kept_bytes = first + max(lacking.values(), default=0)
+        most = max(lacking.values(), default=0)
+        host.kept_bytes = first + most
+        # Of what can go as much is kept as the largest of them had.
+        go = [*filter(None, going.values()), *map(self._bytes, self._may_go())]
+        host.storable_bytes = sum(go) - max(0, max(go, default=0) - most)
         swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
         host.largest_bytes = max((max(m.footprint_bytes, m.growing_bytes) for m in swapping), default=0)
 
-    def plan(self) -> list[Action]:
+    def plan(self, now: float) -> list[Action]:
         """Whose host memory goes."""
         host = self._host
-        if self._goes is not None or not host.storable_bytes or host.left_bytes >= host.largest_bytes + CHUNK_BYTES:
+        if self.deadline is not None and now >= self.deadline:
+            self.deadline = None
+            for process in self._processes.values():
+                process.stays = False
+            self.look_again()
+        lacks = host.storable_bytes > 0 and host.left_bytes < host.largest_bytes + CHUNK_BYTES
+        if self._goes is not None or not (lacks or self.lacks):
             return []
-        left_bytes = host.file_budget_bytes - host.file_used_bytes
-        able = (each for each in self._processes.values() if self._may_go(each) and self._bytes(each) <= left_bytes)
-        first = min(able, key=lambda process: process.slept_at, default=None)
+        first = next(iter(self._may_go()), None)
         if first is None:
             return []
         actions: list[Action] = []
@@ -120,6 +135,19 @@ class Storing:
                 actions.append(StoreArena(number))
         self.look_again()
         return actions
+
+    @property
+    def lacks(self) -> bool:
+        """Whether a process that is to wake lacks host memory, and nobody's is being made free for it."""
+        free_bytes = self._host.budget_bytes - self._host.used_bytes
+        return self._goes is None and any(self._lacking(process) > free_bytes for process in self._loading)
+
+    def helps(self, process: Process) -> bool:
+        """Whether there is more host memory when a process that is awake sleeps."""
+        memories = self._memories(process)
+        whole = all(memory.arena_bytes >= memory.footprint_bytes for memory in memories)
+        left_bytes = self._host.file_budget_bytes - self._host.file_used_bytes
+        return self.lacks and whole and 0 < self._bytes(process) <= left_bytes
 
     def is_back(self, process: Process, actions: list[Action]) -> bool:
         """Whether a process that is to wake has all its host memory; else what is to be done for that."""
@@ -149,15 +177,20 @@ class Storing:
                 actions.append(GrowArena(number, more))
         return False
 
-    def _may_go(self, process: Process) -> bool:
-        """Whether what a process has in host memory may go into files now."""
-        if process.state is not Sleep.ASLEEP or process.wanted or process.stays:
+    def _may_go(self) -> list[Process]:
+        """Whose host memory may go into files now, as far as there is room for it; who has slept longest is first."""
+        left_bytes = self._host.file_budget_bytes - self._host.file_used_bytes
+        found = []
+        for process in sorted(self._processes.values(), key=lambda process: process.slept_at):
+            if self._is_storable(process) and self._bytes(process) <= left_bytes:
+                left_bytes -= self._bytes(process)
+                found.append(process)
+        return found
+
+    def _is_storable(self, process: Process) -> bool:
+        if process.state is not Sleep.ASLEEP or process.stays:
             return False
-        memories = self._memories(process)
-        still = (
-            m.reported and not m.arena_asked_bytes and not m.file.is_going and not m.file.is_there for m in memories
-        )
-        return all(still) and self._bytes(process) > 0
+        return all(map(_is_storable, self._memories(process))) and self._bytes(process) > 0
 
     def _bytes(self, process: Process) -> int:
         return sum(memory.arena_bytes for memory in self._memories(process))
@@ -175,3 +208,9 @@ class Storing:
 
     def _memories(self, process: Process) -> Iterable[Memory]:
         return [self._clients[number][0].memory for number in process.clients]
+
+
+def _is_storable(memory: Memory) -> bool:
+    """Whether it is all that it will be; while it is in a file nothing is added."""
+    rests = memory.reported and not memory.arena_asked_bytes and memory.arena_bytes >= memory.useful_bytes
+    return rests and not memory.file.is_going and not memory.file.is_there
