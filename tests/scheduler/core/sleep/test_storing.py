@@ -207,6 +207,10 @@ def test_it_comes_back_where_there_are_no_files_any_more() -> None:
     assert table.feed(WakeWanted(ord("A"))) == ["arena A 1"]
     table.feed(ArenaGrown(ord("A"), GIB))
     assert "wake A" in table.feed(ArenaLoaded(ord("A")))
+    # Nothing is kept for it any more.
+    table.comes("B", 9, arena=0)
+    table.feed(SleepOffered(ord("B"), ord("B")))
+    assert table.feed(SleepAsked(ord("B"))) == ["arena B 1"]
 
 
 @pytest.mark.parametrize("event", [ArenaNotStored, ArenaLoaded, ArenaStored], ids=lambda each: each.__name__)

@@ -87,7 +87,7 @@ class Sleeping:
         if process.is_asleep:
             device.fall_asleep(client)
             self._moving[process.number] = process
-        self.storing.look_again()
+            self.storing.look_again()
         return True
 
     def gone(self, client: Client, device: Device) -> None:
@@ -108,7 +108,8 @@ class Sleeping:
         if not self._processes:
             self._moments.clear()
             self.storing.deadline = None
-        self.storing.look_again()
+        if process.is_asleep:
+            self.storing.look_again()
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
         """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""

@@ -93,7 +93,7 @@ class Storing:
     def look_again(self) -> None:
         """A process fell asleep, is wanted awake or is gone, or host memory was stored or loaded."""
         host = self._host
-        if not (host.file_budget_bytes or host.file_used_bytes):
+        if not (host.file_budget_bytes or host.file_used_bytes or host.kept_bytes):
             return
         processes = self._processes.values()
         going = {process.number: sum(self._going(process)) for process in processes}
