@@ -105,9 +105,11 @@ def has_file(pid: int, descriptor: int) -> bool:
     return False
 
 
-def meet_next(scheduler: FakeScheduler) -> MemoryPeer:
-    """The next scheduler is there, and hears that the program sleeps."""
+def meet_next(scheduler: FakeScheduler, *, stored: bool = False) -> MemoryPeer:
+    """The next scheduler is there, and hears that the program sleeps; before that, if its memory is in a file."""
     scheduler.listen()
     peer = MemoryPeer(scheduler.register(epoch=2))
+    if stored:
+        peer.expect(wire.Stored)
     assert peer.expect(wire.Asleep) == wire.Asleep(0)
     return peer

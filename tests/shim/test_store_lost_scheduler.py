@@ -60,7 +60,7 @@ def reach_held_writing(program: ControlledProgram, scheduler: FakeScheduler, fol
     store_held(reach_asleep(program, scheduler), program, folder, hold)
     scheduler.die()
     peer = meet_next(scheduler)
-    peer.heard(arena_bytes=ARENA_BYTES)
+    assert peer.resident.arena_bytes == ARENA_BYTES
     program.client_waits(peer.peer)
     return peer
 
@@ -76,7 +76,7 @@ def reach_held_reading(
     poll_until(lambda: maps_arena(program.pid), "the memory has come")
     scheduler.die()
     peer = meet_next(scheduler)
-    peer.heard(arena_bytes=ARENA_BYTES)
+    assert peer.resident.arena_bytes == ARENA_BYTES
     program.client_waits(peer.peer)
     return peer, file
 
@@ -91,8 +91,7 @@ def test_while_a_file_has_it(program: ControlledProgram, fake_scheduler: FakeSch
             program.client_waits(peer.peer)
             assert maps_arena(program.pid)
         fake_scheduler.die()
-        peer = meet_next(fake_scheduler)
-        peer.expect(wire.Stored)
+        peer = meet_next(fake_scheduler, stored=True)
         assert peer.resident.arena_bytes == ARENA_BYTES
         assert not maps_arena(program.pid)
     load(peer)

@@ -97,7 +97,6 @@ void nvs_sleep_registered(struct nvs_client *client)
 	client->sleep.request = 0;
 	client->sleep.stores = false;
 	client->sleep.stored_owed = nvs_store_stage(client->device) == NVS_STORE_FILE;
-	post_asleep(client);
 }
 
 /* The driver is asked to let go only behind the closed door: who is not idle keeps all as it is. */
@@ -253,13 +252,14 @@ static void post_wake(struct nvs_client *client)
 
 void nvs_sleep_post(struct nvs_client *client)
 {
-	if (client->sleep.asleep_owed)
-		post_asleep(client);
 	post_store(client);
 	if (client->sleep.stored_owed) {
 		client->sleep.stored_owed = false;
 		answer(client, NVS_STORED, 0, NULL, false);
 	}
+	/* Who hears that it is asleep may wake it, and has to know first where its memory is. */
+	if (client->sleep.asleep_owed)
+		post_asleep(client);
 	if (client->sleep.opens && !nvs_stores_hold()) {
 		client->sleep.opens = false;
 		nvs_door_open(false);
