@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -30,3 +32,27 @@ def test_sleep_after_that_is_not_allowed(seconds: str) -> None:
         said("--sleep-after", seconds)
     assert seconds in refusal.value.message
     assert "is no number" in refusal.value.message or "from 0.1 to 86400 s is" in refusal.value.message
+
+
+def test_files() -> None:
+    """Without a folder there are none. A folder counts wherever the scheduler goes."""
+    assert (said().options.swap_dir, said().options.swap_bytes) == (None, None)
+    options = said("--swap-dir", "files", "--swap-size", "2GiB").options
+    assert (options.swap_dir, options.swap_bytes) == (Path.cwd() / "files", 2 << 30)
+    assert said("--swap-dir", "/files").options.swap_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--swap-size", "2GiB"), "--swap-dir, which is missing"),
+        (("--swap-dir", "/x", "--swap-size", "0"), "0 is not allowed"),
+        (("--swap-dir", "/x", "--swap-size", "50%"), "'50%' is no size"),
+        (("--swap-dir", "/x", "--swap-size", "10"), "10GiB?"),
+    ],
+)
+def test_files_that_are_not_allowed(arguments: tuple[str, ...], message: str) -> None:
+    """The message says what is wrong."""
+    with pytest.raises(typer.BadParameter) as refusal:
+        said(*arguments)
+    assert message in refusal.value.message

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from nvshare.protocol import wire
 from tests.scheduler.client_process import ClientProcess
 from tests.scheduler.swapper import Swapper
 from tests.scheduler.wire_client import DEVICE, OTHER_DEVICE, Scheduler
@@ -36,7 +37,12 @@ class Comer(ClientProcess):
         self.swapper.memory = replace(self.swapper.memory, **has)
         footprint = has["footprint_bytes"]
         self.swapper.client.register(
-            None, swaps=True, footprint_bytes=footprint, total_bytes=TOTAL, device_uuid=self.device
+            None,
+            swaps=True,
+            footprint_bytes=footprint,
+            total_bytes=TOTAL,
+            device_uuid=self.device,
+            level=wire.LEVEL,
         )
         return self.swapper
 
@@ -83,3 +89,23 @@ def test_what_some_had_was_not_free(serve: Serve, comers: tuple[Comer, Comer]) -
     back.say()
     back.waits(0)
     assert scheduler.status().host_memory_bytes == before + had // 2
+
+
+def test_what_some_had_was_in_a_file(serve: Serve, comers: tuple[Comer, Comer]) -> None:
+    """So it took nothing of what was free."""
+    comer, _ = comers
+    scheduler = serve("--host-memory", "50%")
+    comer.begins(scheduler, DEVICE)
+    scheduler.kill()
+    scheduler = serve("--host-memory", "50%")
+    before = scheduler.status().host_memory_bytes
+    had = 1 << 40
+    back = comer.registers(scheduler, footprint_bytes=MIB, out_bytes=MIB, arena_bytes=had, usable_bytes=had)
+    back.say()
+    for frame in (wire.Terms(), wire.Asleep(0), wire.Stored(), wire.AskReason()):
+        back.client.send(frame)
+    while not isinstance(back.client.receive(), wire.Reason):
+        pass
+    status = scheduler.status()
+    assert (status.host_memory_bytes, status.host_memory_used_bytes) == (before, 0)
+    assert status.swap_file_used_bytes == had

@@ -138,10 +138,19 @@ def test_wrong_option(arguments: tuple[str, str], value: str, allowed: str) -> N
     assert allowed in said
 
 
+def test_a_folder_for_files_that_is_none(run_dir: paths.RunDir, tmp_path: Path) -> None:
+    """Exit code 1 and one line, before anybody is served."""
+    ended = command("--run-dir", run_dir.root / "run", "--swap-dir", tmp_path / "none")
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        f"nvshare-scheduler: --swap-dir {tmp_path}/none does not exist: make a folder on a local disk, and name that"
+    )
+
+
 def test_help_and_version() -> None:
     """Every option is in the help; the version is one line."""
     said = command("--help", COLUMNS="200").stdout
-    options = ("run-dir", "quantum", "policy", "log-format", "legacy-device", "exit-when-idle", "version")
+    options = ("run-dir", "quantum", "policy", "log-format", "legacy-device", "exit-when-idle", "swap-dir", "version")
     assert not [option for option in options if f"--{option}" not in said]
     assert command("--version").stdout.startswith("nvshare-scheduler ")
 

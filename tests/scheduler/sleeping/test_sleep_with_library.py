@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.polling import poll_until
-from tests.scheduler.situations import calls, opens
+from tests.scheduler.situations import MIB, allocates, calls, opens
 from tests.scheduler.sleeping.sleepy import CHECKPOINTED, OPTIONS, state_of
 from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
 from tests.shim.controlled_program import ControlledProgram
+
+SIZE = 96 * MIB
+"""Of one program's data: host memory has room for two."""
 
 StartProgram = Callable[..., ControlledProgram]
 
@@ -39,3 +43,36 @@ def test_it_sleeps_and_works_on(
             scheduler = serve(*OPTIONS, environment=devices)
         calls(program, "cuCtxSynchronize")
     calls(program, "cuMemAlloc_v2 &memory 67108864", "cuMemsetD8_v2 memory 7 67108864", "cuCtxSynchronize")
+
+
+def test_more_data_than_host_memory(
+    serve: Callable[..., Scheduler], devices: dict[str, str], start_calling: StartProgram, tmp_path: Path
+) -> None:
+    """It goes to files and comes back as it was, whoever the scheduler is."""
+    options = (*OPTIONS, "--host-memory", "352MiB", "--swap-dir", str(tmp_path), "--swap-size", "1GiB")
+    scheduler = serve(*options, environment=devices)
+    programs = [start_calling() for _ in range(3)]
+    for seed, program in enumerate(programs):
+        opens(program)
+        allocates(program, "data", SIZE, seed)
+        _sleeps(program, devices)
+    _has_files(scheduler)
+    _are_right(programs)
+    scheduler.kill()
+    scheduler = serve(*options, environment=devices)
+    _has_files(scheduler)
+    _are_right(programs)
+    assert not [line for line in scheduler.log() if line["level"] == "error"]
+
+
+def _sleeps(program: ControlledProgram, devices: dict[str, str]) -> None:
+    poll_until(lambda: _is_checkpointed(program, devices), "it sleeps", TIMEOUT_SECONDS)
+
+
+def _has_files(scheduler: Scheduler) -> None:
+    poll_until(lambda: scheduler.status().swap_file_used_bytes, "some data is in a file", TIMEOUT_SECONDS)
+
+
+def _are_right(programs: list[ControlledProgram]) -> None:
+    for seed, program in enumerate(programs):
+        assert program.do(f"wrong data {SIZE} {seed}") == "0"
