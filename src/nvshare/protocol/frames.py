@@ -7,18 +7,7 @@ from enum import IntEnum
 
 from nvshare.protocol.layout import lib
 from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Share, Shared, Unshare
-from nvshare.protocol.sleep_frames import (
-    Asleep,
-    Awake,
-    Loaded,
-    NotAsleep,
-    NotStored,
-    Sleep,
-    SleepWhen,
-    Store,
-    Stored,
-    Wake,
-)
+from nvshare.protocol.sleep_frames import SleepClientFrame, SleepSchedulerFrame, SleepWhen
 
 
 class State(IntEnum):
@@ -373,12 +362,7 @@ ClientFrame = (
     | OpenShared
     | Shared
     | NotShared
-    | Asleep
-    | NotAsleep
-    | Wake
-    | Stored
-    | NotStored
-    | Loaded
+    | SleepClientFrame
 )
 SchedulerFrame = (
     SchedOn
@@ -399,8 +383,6 @@ SchedulerFrame = (
     | AskShared
     | Shared
     | NotShared
-    | Sleep
-    | Awake
-    | Store
+    | SleepSchedulerFrame
 )
 Frame = ClientFrame | SchedulerFrame

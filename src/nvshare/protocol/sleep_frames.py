@@ -80,3 +80,7 @@ class Loaded:
     """Client: host memory has it again, and the file is gone; ``lost``: it could not be read."""
 
     lost: bool = False
+
+
+SleepClientFrame = Asleep | NotAsleep | Wake | Stored | NotStored | Loaded
+SleepSchedulerFrame = Sleep | Awake | Store
