@@ -221,3 +221,30 @@ def test_nobody_asked(event: type[ArenaLoaded]) -> None:
         table.feed(said)
     with pytest.raises(IllegalEvent, match="unknown"):
         table.feed(ArenaStored(ord("Z")))
+
+
+def test_those_that_fall_asleep_together_do_not_divide_what_is_enough_for_some() -> None:
+    """Host memory takes two of them, and the third one when theirs is in files."""
+    table = sleepers(host=7, file=100, after=5)
+    for name in "ABC":
+        table.comes(name, 3, arena=0)
+        table.feed(SleepOffered(ord(name), ord(name)))
+    asleep: list[str] = []
+    said = table.timer()
+    for _ in range(100):
+        if not said:
+            if len(asleep) == 3:
+                break
+            said = table.timer()
+            continue
+        what, name, *size = said.pop(0).split()
+        if what == "arena":
+            said += table.arena(name, float(size[0])) + table.has(name, 3, 3)
+        elif what == "evict":
+            said += table.has(name, 3, 0)
+        elif what == "sleep":
+            asleep.append(name)
+            said += table.feed(FellAsleep(ord(name)))
+        elif what == "store":
+            said += stored(table, name)
+    assert asleep[2:] == ["C"]
