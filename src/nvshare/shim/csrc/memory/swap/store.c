@@ -131,14 +131,23 @@ static void move_one(struct store *store, uint32_t index)
 		fail(store, failure);
 }
 
-/* Emptied first: to free much takes long, and nobody can fork while a file is closed. */
+/*
+ * The disk may take its time for the end of a file, so it is not closed with the lock held, for
+ * which clients wait: a child that is forked meanwhile may keep an empty one.
+ */
 static void end_file(struct store *store)
 {
-	int number = nvs_file_number(&store->file);
+	struct nvs_file file = store->file;
+	int number = nvs_file_number(&file);
 
 	if (number >= 0)
 		(void)!ftruncate(number, 0);
-	nvs_file_end(&store->file);
+	nvs_files_lock();
+	store->file = NVS_NO_FILE;
+	nvs_files_unlock();
+	number = nvs_file_number(&file);
+	if (number >= 0)
+		close(number);
 }
 
 /*
