@@ -13,6 +13,8 @@ import build_native
 from nvshare import paths
 from tests.conftest import Libraries, Scheduler, libraries_of
 from tests.programs.compiler import KERNELS, compiled
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.drowsy_scheduler import Drowsy
 from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.memory_peer import CHUNK
 from tests.shim.restless_scheduler import Restless
@@ -117,3 +119,26 @@ def test_swaps(
                 running.kill()
             output, errors = running.communicate()
     assert (running.returncode, output) == (0, "right\n"), errors[-8000:]
+
+
+def test_stores(
+    sanitizer: str, sanitized: Libraries, tmp_path: Path, preloaded: dict[str, str], run_dir: paths.RunDir
+) -> None:
+    """Nor does one that sleeps again and again, whose memory goes into a file, while schedulers die at any moment."""
+    program = compiled("rests", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
+    variables = preloaded | {paths.MEMORY: "swap"}
+    with FakeScheduler(run_dir.client_socket) as scheduler:
+        running = ControlledProgram(variables, (), str(program), ("6", "1"), compiled=True)
+        try:
+            drowsy = Drowsy(scheduler, running, tmp_path, random.Random(1), dies=0.3)
+            drowsy.meet()
+            for _ in range(20):
+                drowsy.turn()
+            drowsy.look()
+            assert running.process.stdin
+            running.process.stdin.close()
+            running.process.wait(60)
+        finally:
+            running.end()
+    assert running.process.returncode == 0, running.errors
+    assert drowsy.stored
