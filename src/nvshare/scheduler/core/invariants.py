@@ -130,7 +130,8 @@ def reasons(client: ClientSnapshot, device: DeviceSnapshot, devices: tuple[Devic
     if wait is not None and wait.expected > wait.come:
         found.append("its gang is not complete")
     where = [device] if client.gang is None else list(devices)
-    others = [each for place in devices for each in place.clients if each.container != client.container]
+    all_clients = [each for place in devices for each in place.clients if each.client != client.client]
+    others = [each for each in all_clients if not each.container or each.container != client.container]
     if client.swap is not None and client.swap.wait and any(map(_may_end, others)):
         found.append(client.swap.wait)
     # One that does not come in itself, too: its process is stopped.

@@ -286,7 +286,9 @@ class SwapMachine(RuleBasedStateMachine):
 
     def give_arena(self, process: Process, segment_bytes: int) -> None:
         process.arena += segment_bytes
+        self.more_to_say = True
         self.handle(ArenaGrown(process.number, segment_bytes))
+        self.more_to_say = False
         process.report()
 
     def make(self, _slot: int) -> Process:

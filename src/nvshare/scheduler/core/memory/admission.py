@@ -258,10 +258,11 @@ class Admission:
         wanted = present.resting_bytes + sum(useful) + fixed_bytes
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
-        left = self._host.left_bytes
-        if lacking <= -self._ledger.total_bytes * AHEAD_SHARE:
-            # Then only those leave that are about to sleep.
-            clients = [client for client in clients if client.process is not None and client.process.leaves]
+        leaving = [client for client in clients if client.process is not None and client.process.leaves]
+        left = self._host.unused_bytes if leaving else self._host.left_bytes
+        if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or (leaving and self._host.kept_bytes):
+            # Then only those leave that are about to sleep, or what is kept is for them.
+            clients = leaving
         if not clients or left <= 0:
             return []
         arenas = [Arena(client.memory.host_bytes, _goal_bytes(client.memory)) for client in clients]

@@ -110,7 +110,7 @@ class Residency:
             self.traffic.told(client.number, came, left, now, waits=waits, prepares=prepares)
             self.traffic.spared_bytes += max(0, memory.spared_bytes - spared_bytes)
         self.host.used_bytes += memory.arena_bytes - arena_bytes
-        self.host.largest_bytes = max(self.host.largest_bytes, event.footprint_bytes)
+        self.host.largest_bytes = max(self.host.largest_bytes, memory.useful_bytes)
         if event.lacking_bytes:
             # Now so much has to leave that there is what it lacks.
             self.ledger.shortage_bytes += max(0, self.room_bytes + event.lacking_bytes)

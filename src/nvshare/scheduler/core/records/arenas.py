@@ -46,15 +46,30 @@ class Host:
     """What is, or is to be."""
     storable_bytes: int = 0
     """Of what is used, what may go into files now."""
-    kept_bytes: int = 0
-    """What is not to be used, since it is for one that comes back from a file."""
+    away_bytes: int = 0
+    """The most that one process has in files."""
+    coming_bytes: int = 0
+    """What one that comes back from files still lacks."""
     largest_bytes: int = 0
-    """The most that a client had lately, or asked for."""
+    """The most that a client might need lately."""
+    has_sleepers: bool = False
+    """Whether there are any that can sleep."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is for one that falls asleep, or comes back from a file, and for nobody else."""
+        sleeping_bytes = self.largest_bytes if self.file_budget_bytes and self.has_sleepers else 0
+        return max(sleeping_bytes, self.away_bytes) + self.coming_bytes
+
+    @property
+    def unused_bytes(self) -> int:
+        """What may be made now for one that falls asleep, or comes back from a file."""
+        return self.budget_bytes - self.used_bytes
 
     @property
     def left_bytes(self) -> int:
-        """What may be made now."""
-        return self.budget_bytes - self.used_bytes - self.kept_bytes
+        """What may be made now for all others."""
+        return self.unused_bytes - self.kept_bytes
 
     @property
     def available_bytes(self) -> int:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import takewhile
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, Measure, Wake
@@ -82,6 +81,7 @@ class Sleeping:
             self._set_alarm(process, now)
         process.clients[client.number] = None
         client.process = process
+        self._host.has_sleepers = True
         process.rests = self._idle_seconds(process) < float("inf")
         self._on.setdefault(device.uuid, {})[client.number] = client, process
         device.lock.blocking.has_sleepers = True
@@ -108,7 +108,7 @@ class Sleeping:
             self._moving.pop(process.number, None)
         if not self._processes:
             self._moments.clear()
-            self.storing.deadline = None
+            self.storing.deadline, self._host.has_sleepers = None, False
         if process.is_asleep:
             self.storing.look_again()
 
@@ -185,18 +185,12 @@ class Sleeping:
         """Why a process can't be put to sleep now; empty: it can."""
         clients = [client for client, _ in self._clients_of(process)]
         lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
-        if lacking > max(0, self._host.available_bytes - self._promised_bytes(process)):
+        left = self._host.unused_bytes + self._host.departed_bytes
+        if lacking > max(0, left - self.storing.promised_bytes(self._moving, process)):
             return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
         return self._unwilling_reason(process) or _first(busy_reason(client) for client in clients)
 
     # The rest is its own.
-
-    def _promised_bytes(self, process: Process) -> int:
-        """The host memory that others will get which were told to leave before a process: with a part of it each, none
-        of them could sleep."""
-        before = takewhile(lambda each: each is not process, self._moving.values())
-        memories = [client.memory for each in before if each.leaves for client, _ in self._clients_of(each)]
-        return sum(max(0, memory.useful_bytes - memory.host_bytes) for memory in memories)
 
     def _ask(self, process: Process, event: SleepAsked, now: float) -> list[Device]:
         if reason := self._unwilling_reason(process):

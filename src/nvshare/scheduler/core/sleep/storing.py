@@ -1,10 +1,11 @@
 """Host memory of sleepers in files: **the rules**. A disk is larger than host memory, and slower.
 
 - *What.* All host memory of a process that sleeps, and that nobody wants awake.
-- *When.* While less host memory is left than the largest client may ask for, the process goes that has slept longest;
-  one at a time, for a disk takes no more.
+- *When.* As much host memory as the largest client may ask for is kept for one that falls asleep or comes back: nobody
+  else gets it. While there is less than that, the process goes that has slept longest; one at a time, for a disk takes
+  no more.
 - *Back.* Before anything else that waking takes a process gets as much host memory as it had. One at a time, so that no
-  two wait for each other. What the largest of those in files had is kept for that: nobody else gets it.
+  two wait for each other.
 - *Failing.* A process whose memory could not be stored is not tried again for a while; others are.
 """
 
@@ -93,7 +94,7 @@ class Storing:
     def look_again(self) -> None:
         """A process fell asleep, is wanted awake or is gone, or host memory was stored or loaded."""
         host = self._host
-        if not (host.file_budget_bytes or host.file_used_bytes or host.kept_bytes):
+        if not (host.file_budget_bytes or host.file_used_bytes or host.away_bytes):
             return
         processes = self._processes.values()
         going = {process.number: sum(self._going(process)) for process in processes}
@@ -102,15 +103,13 @@ class Storing:
         comes = self._comes
         if comes is not None and (comes.state is not Sleep.LOADING or not self._away(comes)):
             self._comes = None
-        lacking = {process.number: self._lacking(process) for process in processes}
-        first = 0 if self._comes is None else lacking.pop(self._comes.number)
-        most = max(lacking.values(), default=0)
-        host.kept_bytes = first + most
+        swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
+        host.largest_bytes = max((max(m.useful_bytes, m.growing_bytes) for m in swapping), default=0)
+        host.away_bytes = max((self._bytes(process) for process in processes if self._away(process)), default=0)
+        host.coming_bytes = 0 if self._comes is None else self._lacking(self._comes)
         # Of what can go as much is kept as the largest of them had.
         go = [*filter(None, going.values()), *map(self._bytes, self._may_go())]
-        host.storable_bytes = sum(go) - max(0, max(go, default=0) - most)
-        swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
-        host.largest_bytes = max((max(m.footprint_bytes, m.growing_bytes) for m in swapping), default=0)
+        host.storable_bytes = sum(go) - max(0, max(go, default=0) - host.kept_bytes)
 
     def plan(self, now: float) -> list[Action]:
         """Whose host memory goes."""
@@ -120,7 +119,7 @@ class Storing:
             for process in self._processes.values():
                 process.stays = False
             self.look_again()
-        lacks = host.storable_bytes > 0 and host.left_bytes < host.largest_bytes + CHUNK_BYTES
+        lacks = host.storable_bytes > 0 and host.left_bytes < CHUNK_BYTES
         if self._goes is not None or not (lacks or self.lacks):
             return []
         first = next(iter(self._may_go()), None)
@@ -139,7 +138,7 @@ class Storing:
     @property
     def lacks(self) -> bool:
         """Whether a process that is to wake lacks host memory, and nobody's is being made free for it."""
-        free_bytes = self._host.budget_bytes - self._host.used_bytes
+        free_bytes = self._host.unused_bytes
         return self._goes is None and any(self._lacking(process) > free_bytes for process in self._loading)
 
     def helps(self, process: Process) -> bool:
@@ -149,6 +148,17 @@ class Storing:
         left_bytes = self._host.file_budget_bytes - self._host.file_used_bytes
         return self.lacks and whole and 0 < self._bytes(process) <= left_bytes
 
+    def promised_bytes(self, moving: Mapping[int, Process], process: Process) -> int:
+        """The host memory that others will get which were told to leave before a process: with a part of it each, none
+        of them could sleep. ``moving``: those that were told anything, in that order."""
+        promised = 0
+        for each in moving.values():
+            if each is process:
+                break
+            memories = self._memories(each) if each.leaves else ()
+            promised += sum(max(0, memory.useful_bytes - memory.host_bytes) for memory in memories)
+        return promised
+
     def is_back(self, process: Process, actions: list[Action]) -> bool:
         """Whether a process that is to wake has all its host memory; else what is to be done for that."""
         if self._goes is process:
@@ -156,7 +166,7 @@ class Storing:
         if not self._away(process):
             return True
         lacking = self._lacking(process)
-        free_bytes = self._host.budget_bytes - self._host.used_bytes
+        free_bytes = self._host.unused_bytes
         if self._comes is None and lacking <= free_bytes:
             self._comes = process
             self.look_again()
