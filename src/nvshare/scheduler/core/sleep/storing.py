@@ -185,6 +185,8 @@ class Storing:
                 self._host.used_bytes += more
                 free_bytes -= more
                 actions.append(GrowArena(number, more))
+        if self._comes is process:
+            self._host.coming_bytes = self._lacking(process)
         return False
 
     def _may_go(self) -> list[Process]:
