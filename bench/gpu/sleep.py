@@ -4,6 +4,7 @@
 
 ``card``      what a sleeping program has on the card
 ``wake``      a request to a sleeping program, by the size of what it has
+``files``     a request to a program whose host memory is in a file
 ``many``      more programs than there is room for contexts
 ``contents``  trainings of frameworks that sleep again and again, bit by bit; without ``--simulate``
 
@@ -20,6 +21,7 @@ from bench.gpu.swap import touch_host_memory
 EXPERIMENTS = {
     "card": Experiment(sleepers.card, 90),
     "wake": Experiment(sleepers.wake, 240),
+    "files": Experiment(sleepers.files, 240),
     "many": Experiment(sleepers.many, 400),
     "contents": Experiment(sleepers.contents, 570),
 }

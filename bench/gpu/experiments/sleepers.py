@@ -22,6 +22,7 @@ SIZES = (0.25, 4, 20)
 """GiB; the first is what a program has that has nothing."""
 MANY = 40
 SLEEPS = 200
+FILE_PROGRAMS = 3
 
 
 USED = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0)).used)"
@@ -91,6 +92,34 @@ def wake(place: Place, table: Table) -> None:
             f"contents {'equal' if right else 'DIFFER'}",
             {"asleep": asleep, "out": out, "warm": warm, "right": right},
         )
+
+
+def files(place: Place, table: Table) -> None:
+    """More than host memory takes: three programs of which one is in a file, each asked in turn."""
+    size = 4 * place.unit
+    folder = place.logs / "files"
+    folder.mkdir()
+    scheduler = place.scheduler(2, host_memory=str(size * 5 // 2), sleep_after=REST_SECONDS, swap_dir=folder)
+    jobs = [place.ready(f"job{i}", "job.py", scheduler.clients, kind(place), 0) for i in range(FILE_PROGRAMS)]
+    digests, seconds = [], []
+    for job in jobs:
+        job.ask("hold", size=size)
+        request(job)
+        digests.append(job.ask("digest")["digest"])
+    by_pid = {job.process.pid: job for job in jobs}
+    for _ in range(FILE_PROGRAMS * ROUNDS):
+        seconds.append(request(by_pid[scheduler.stored()]))
+    right = [job.ask("digest")["digest"] for job in jobs] == digests
+    written, read = (size / 2**30 / statistics.median(each) for each in scheduler.file_seconds())
+    table.row(
+        "files",
+        f"{size / 2**30:.4g} GiB in a file, to the end of the first kernel",
+        f"{statistics.median(seconds):.3f} s",
+        "",
+        f"most {max(seconds):.3f} s of {len(seconds)}; written {written:.2f} GiB/s, read {read:.2f} GiB/s; "
+        f"contents {'equal' if right else 'DIFFER'}",
+        {"seconds": seconds, "written": written, "read": read, "right": right},
+    )
 
 
 def many(place: Place, table: Table) -> None:

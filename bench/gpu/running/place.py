@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 import time
@@ -77,10 +78,12 @@ class Place:
         run_dir: paths.RunDir | None = None,
         host_memory: str = f"{HOST_GIB}GiB",
         sleep_after: float | None = None,
+        swap_dir: Path | None = None,
     ) -> Scheduler:
         """A scheduler of its own, by default in a new run directory."""
         options = ["--policy", policy, "--quantum", str(quantum), "--host-memory", host_memory]
         options += [] if sleep_after is None else ["--sleep-after", str(sleep_after)]
+        options += [] if swap_dir is None else ["--swap-dir", str(swap_dir)]
         return self.stack.enter_context(_scheduler(self, run_dir or self.run_dir(), options))
 
 
@@ -157,6 +160,26 @@ class Scheduler:
             stub.Wake(admin_pb2.SleepRequest(name=f"pid:{pid}"), timeout=60)
         self.until(pid, "idle")
 
+    def stored(self) -> int:
+        """The pid of a program whose host memory is in a file, once all sleep; ProgramError if none is after a minute."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            clients = [client for device in self.status().devices for client in device.clients]
+            found = [client.pid for client in clients if client.swap.stored_bytes]
+            if found and all(client.state == "asleep" for client in clients):
+                return found[0]
+            time.sleep(0.01)
+        raise ProgramError("no program's host memory went into a file in a minute")
+
+    def file_seconds(self) -> tuple[list[float], list[float]]:
+        """How long each transfer into a file took so far, and each out of one, as the scheduler logged it."""
+        entries = [json.loads(line) for line in self.run_dir.log_file.read_text(encoding="utf-8").splitlines()]
+        written, read = (
+            [float(entry["seconds"]) for entry in entries if entry.get("event") == f"the data of a process is {what}"]
+            for what in ("in a file", "back from a file")
+        )
+        return written, read
+
     def set_policy(self, policy: str) -> None:
         """For all devices."""
         with admin([self.run_dir]) as stub:
@@ -221,7 +244,7 @@ class Moved:
 
 @contextmanager
 def _scheduler(place: Place, run_dir: paths.RunDir, options: list[str]) -> Iterator[Scheduler]:
-    command = scheduler_process.command(run_dir, "--reserve", f"{RESERVE_BYTES // MIB}MiB", *options)
+    command = scheduler_process.command(run_dir, "--log-format=json", "--reserve", f"{RESERVE_BYTES // MIB}MiB", *options)
     with run_dir.log_file.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, env=dict(place.environment), stdout=log, stderr=log, start_new_session=True)
     try:
