@@ -73,6 +73,18 @@ seen = Path("/proc", sys.argv[1], "root", "sys/fs/cgroup")
 files = (seen / "memory.current", seen / "memory/memory.usage_in_bytes")
 print(next(file.read_text() for file in files if file.exists()))
 """
+_UNNAMED = """
+import glob, json, os, sys
+device, found = os.stat("/proc/1/root" + sys.argv[1]).st_dev, {}
+for link in glob.iglob("/proc/[0-9]*/fd/*"):
+    try:
+        name, status = os.readlink(link), os.stat(link)
+    except OSError:  # it has ended
+        continue
+    if status.st_dev == device and name.endswith(f"/#{status.st_ino} (deleted)"):
+        found[status.st_ino] = status.st_blocks * 512
+print(json.dumps(found))
+"""
 _LOCKS = """
 import json, sys
 from pathlib import Path
@@ -161,6 +173,14 @@ class Node:
     def pod_uids(self, pids: list[int]) -> dict[int, str]:
         """The pod of each process, by its cgroup."""
         return {int(pid): uid for pid, uid in json.loads(_python(_PODS, *map(str, pids))).items()}
+
+    def unnamed_files(self, folder: str) -> dict[str, int]:
+        """What the files take of the folder's disk that never had a name and that processes have open, by their inodes.
+
+        Linux names them so, except where the file system is of several layers.
+        """
+        found: dict[str, int] = json.loads(_python(_UNNAMED, folder))
+        return found
 
     def libraries(self) -> set[str]:
         """The versions of the library that are installed."""
