@@ -31,6 +31,7 @@ STORED, DISK = 'nvshare_swap_file_used_bytes{node="n"}', 'nvshare_swap_file_byte
 USED, BUDGET = 'nvshare_host_memory_used_bytes{node="n"}', 'nvshare_host_memory_bytes{node="n"}'
 WAIT = f"nvshare_container_longest_wait_seconds{{{POD}}}"
 DROPPED = 'nvshare_scheduler_dropped_connections_total{node="n",reason="%s"}'
+LOST = 'nvshare_lost_processes_total{node="n"}'
 STALLED = f"nvshare_stall_seconds_sum{{{POD}}}"
 OPEN, MOST = 'nvshare_scheduler_connections{node="n"}', 'nvshare_scheduler_connections_limit{node="n"}'
 
@@ -150,6 +151,8 @@ CASES = [
         'node="n"',
         [{DROPPED % "not-given": always(5)}, {DROPPED % "protocol": f"0+1x{LONG}"}],
     ),
+    # The scheduler's figure begins anew with it.
+    Case("NvshareProgramLost", {LOST: f"0x9 1x{LONG}"}, 10, 'node="n"', [{LOST: always(2)}, {LOST: f"2x9 0x{LONG}"}]),
     Case(
         "NvshareRefusedAllocations",
         {f"nvshare_refused_growths_total{{{GPU}}}": f"3x9 4x{LONG}"},
