@@ -57,7 +57,7 @@ class Drowsy:
             self.bring_out()
         self.heard.clear()
         if not self.sleeps:
-            self.peer.peer.send(wire.Sleep(1, stores=self.chance.random() < 0.9))
+            self.peer.peer.send(wire.Sleep(1))
             self.go_on(lambda: bool(self.heard & {wire.Asleep, wire.NotAsleep}), wakes=False)
         if not self.sleeps or self.in_file or self.chance.random() < 0.2:
             return

@@ -18,11 +18,11 @@ X_BYTES = 2 * CHUNK
 ARENA_BYTES = 4 * CHUNK
 
 
-def fall_asleep(peer: Peer, stores: bool = True) -> None:
+def fall_asleep(peer: Peer) -> None:
     """Closes the door, as soon as the mover has done what follows its last copy."""
 
     def answer() -> wire.Frame:
-        peer.send(wire.Sleep(1, stores))
+        peer.send(wire.Sleep(1))
         while isinstance(frame := peer.receive(), wire.Footprint | wire.Resident):
             pass
         return frame
@@ -36,12 +36,12 @@ def bring_out(peer: MemoryPeer) -> None:
     peer.heard(resident_bytes=0, order=peer.order)
 
 
-def reach_asleep(program: ControlledProgram, scheduler: FakeScheduler, stores: bool = True) -> MemoryPeer:
+def reach_asleep(program: ControlledProgram, scheduler: FakeScheduler) -> MemoryPeer:
     """It sleeps, and host memory has what it wrote into ``x``."""
     peer = reach_registered(program, scheduler, ARENA_BYTES)
     reach_written(program, peer, "x", X_BYTES)
     bring_out(peer)
-    fall_asleep(peer.peer, stores)
+    fall_asleep(peer.peer)
     return peer
 
 

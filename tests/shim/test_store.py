@@ -155,19 +155,6 @@ def test_the_driver_knows_nothing_of_it(
     has_right_contents(traced, peer, "x")
 
 
-def test_who_may_not_have_it_stored_keeps_it_registered(
-    traced: ControlledProgram, trace: Path, fake_scheduler: FakeScheduler, tmp_path: Path
-) -> None:
-    """Without the flag of SLEEP all is as ever, and STORE is answered by a reason."""
-    peer = reach_asleep(traced, fake_scheduler, stores=False)
-    assert registered(trace) == ARENA_BYTES // CHUNK
-    file = os.open(tmp_path, os.O_TMPFILE | os.O_RDWR)
-    peer.send_with(wire.encode(wire.Store()), file)
-    assert "registered" in peer.expect(wire.NotStored).text
-    wake(peer)
-    has_right_contents(traced, peer, "x")
-
-
 def test_a_call_waits_meanwhile(program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path) -> None:
     """It is answered when the program is awake, and finds its right bytes."""
     peer = reach_asleep(program, fake_scheduler)

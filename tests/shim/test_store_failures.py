@@ -17,7 +17,9 @@ from tests.shim.storing import (
     ARENA_BYTES,
     X_BYTES,
     ask_to_store,
+    bring_out,
     empty_file,
+    fall_asleep,
     has_file,
     has_right_contents,
     load,
@@ -89,15 +91,20 @@ def test_a_file_that_can_not_be_written(
 def test_the_driver_keeps_memory_registered(
     program: ControlledProgram, fake_scheduler: FakeScheduler, fail: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Then the program stays awake, and has all as before."""
-    peer = reach_asleep(program, fake_scheduler, stores=False)
-    peer.peer.send(wire.Awake())
+    """The program sleeps, but what host memory has stays there."""
+    peer = reach_asleep(program, fake_scheduler)
+    wake(peer)
+    has_right_contents(program, peer, "x")
+    bring_out(peer)
     fail(program, "cuMemHostUnregister", 999)
-    peer.peer.send(wire.Sleep(2, stores=True))
-    assert peer.expect(wire.NotAsleep) == wire.NotAsleep(2, "the driver does not let go of its host memory")
+    fall_asleep(peer.peer)
+    ask_to_store(peer, empty_file(tmp_path))
+    assert "the driver has its host memory registered" in peer.expect(wire.NotStored).text
+    wake(peer)
+    has_right_contents(program, peer, "x")
+    bring_out(peer)
     fail(program, "cuMemHostUnregister", 0)
-    peer.peer.send(wire.Sleep(3, stores=True))
-    assert peer.expect(wire.Asleep) == wire.Asleep(3)
+    fall_asleep(peer.peer)
     store(peer, tmp_path)
     load(peer)
     wake(peer)

@@ -161,7 +161,7 @@ class Scheduler:
         self.until(pid, "idle")
 
     def stored(self) -> int:
-        """The pid of a program whose host memory is in a file, once all sleep; ProgramError if none is after a minute."""
+        """The pid of a program whose host memory is in a file, once all sleep; ProgramError: none in a minute."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             clients = [client for device in self.status().devices for client in device.clients]
@@ -244,7 +244,8 @@ class Moved:
 
 @contextmanager
 def _scheduler(place: Place, run_dir: paths.RunDir, options: list[str]) -> Iterator[Scheduler]:
-    command = scheduler_process.command(run_dir, "--log-format=json", "--reserve", f"{RESERVE_BYTES // MIB}MiB", *options)
+    options = ["--log-format=json", f"--reserve={RESERVE_BYTES // MIB}MiB", *options]
+    command = scheduler_process.command(run_dir, *options)
     with run_dir.log_file.open("w", encoding="utf-8") as log:
         process = subprocess.Popen(command, env=dict(place.environment), stdout=log, stderr=log, start_new_session=True)
     try:

@@ -23,11 +23,10 @@ class SleepWhen(IntEnum):
 class Sleep:
     """Scheduler: close the door of your process, through which each of its calls of the driver goes.
 
-    ``stores``: what its host memory has may have to go into a file then, so the driver is to know nothing of it.
+    What its driver knows of its host memory it has taken back when it answers.
     """
 
     request: int
-    stores: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,7 @@ struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
 	uint8_t type; /* enum nvs_wire_type */
-	/* REGISTER: enum nvs_wire_state; REFUSED, NOT_ASLEEP, AWAKE: 1: for good; SLEEP; LOADED */
+	/* REGISTER: enum nvs_wire_state; REFUSED, NOT_ASLEEP, AWAKE: 1: for good; LOADED */
 	uint8_t state;
 	uint8_t backend; /* REGISTER: enum nvs_wire_backend */
 	/* SCHED_ON, REGISTER: NVS_WIRE_LEVEL of the one that sends it; from 3 on TERMS follows */

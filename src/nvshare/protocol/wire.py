@@ -243,7 +243,6 @@ _CALLED = {
     (Reason, "memory"): "request",
     (NotAsleep, "final"): "state",
     (Awake, "lost"): "state",
-    (Sleep, "stores"): "state",
     (Loaded, "lost"): "state",
 }
 """Fields that the layout calls otherwise."""

@@ -165,8 +165,6 @@ class Sleepy(Swapper):
         self.asked: list[int] = []
         """The requests to sleep."""
         self.woken = 0
-        self.may_store: bool | None = None
-        """What it was told when it was to sleep the last time."""
         self.file: int | None = None
         """What its host memory has is in there."""
         self.refuses_file = ""
@@ -198,9 +196,8 @@ class Sleepy(Swapper):
     def take(self, frame: wire.Frame) -> None:
         """See ``Swapper``."""
         match frame:
-            case wire.Sleep(request, stores):
+            case wire.Sleep(request):
                 self.asked.append(request)
-                self.may_store = stores
                 if self.obeys:
                     self.door.is_closed = True
                     self.client.send(wire.Asleep(request))

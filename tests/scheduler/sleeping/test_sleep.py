@@ -115,7 +115,7 @@ def test_a_late_answer(scheduler: Scheduler, start: Start) -> None:
     client = Sleepy(start(), scheduler).come()
     client.obeys = False
     client.sees(lambda: client.asked, "it is to sleep")
-    assert reasons(scheduler) == ["it does not answer within 5 s"]
+    assert reasons(scheduler) == ["it does not answer within 10 s"]
     client.client.send(wire.Asleep(client.asked[0]))
     client.sees(lambda: client.woken or len(client.asked) > 1, "it is to open its door, or asked once more")
     client.obeys = True

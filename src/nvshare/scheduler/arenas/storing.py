@@ -65,7 +65,6 @@ class Storing:
 
         ``arena_bytes``: how much of a client's is in its file. ``was_stored`` is told of those that come with one.
         """
-        self.makes_files = folder is not None
         self._loop = loop
         self._log = log
         self._folder = folder

@@ -19,8 +19,8 @@ from nvshare.scheduler.sleeping.reasons import why
 from nvshare.scheduler.sleeping.sleeper import SUCCESS, End, Goal
 from nvshare.scheduler.sleeping.sleepers import Outcome, Running, Start
 
-_CLOSE_SECONDS = 5.0
-"""For a library's answer."""
+_CLOSE_SECONDS = 10.0
+"""For a library's answer: its driver lets go of 1 GiB of host memory in 22 ms."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 30.0
 """Before the next sleeper, where one did not do; each is twice the one before."""
 
@@ -57,8 +57,6 @@ class Means:
     """Tells the core."""
     forget: Callable[[Process], None]
     """Is told of a process of which nothing is left."""
-    stores: bool = False
-    """What it has in host memory may have to go into a file while it sleeps."""
     times: SleepTimes = field(default_factory=SleepTimes)
     unable: str = ""
     """Why no process can sleep here; empty: as far as is known they can."""
@@ -132,7 +130,7 @@ class Process:
         elif self._stage is _Stage.AWAKE:
             self._stage, self._goal = _Stage.CLOSING, Goal.ASLEEP
             self._request += 1
-            self._say(wire.Sleep(self._request, self._means.stores))
+            self._say(wire.Sleep(self._request))
             self._handle = self._means.loop.call_later(_CLOSE_SECONDS, self._on_silence)
 
     def wake(self) -> None:

@@ -40,7 +40,7 @@ class Sleeping:
         self._dispatcher = dispatcher
         self._user = user
         self._storing = storing
-        self._means = Means(loop, log, start, dispatcher.feed, self._forget, stores=storing.makes_files)
+        self._means = Means(loop, log, start, dispatcher.feed, self._forget)
         self._processes: dict[int, Process] = {}
         """By pid."""
         self._process_of: dict[int, Process] = {}

@@ -35,7 +35,6 @@ struct nvs_sleep_frames {
 	/* ASLEEP, or why not, is to be said for `request` once the driver knows no host memory. */
 	bool asleep_owed;
 	uint32_t request; /* 0: nobody's, it was closed at REGISTER */
-	bool stores;	  /* it is not, if the driver does not let go of that */
 	bool store_owed;  /* what is begun with the store was asked for on this connection */
 	bool stored_owed; /* STORED, once the memory was told */
 	bool opens;	  /* AWAKE was heard, and memory does not have all yet */

@@ -62,14 +62,6 @@ static bool has_files(void)
 	return false;
 }
 
-static bool driver_knows(void)
-{
-	NVS_EACH_DEVICE(device, UINT64_MAX)
-		if (nvs_pieces_known(device))
-			return true;
-	return false;
-}
-
 /* Where it was opened meanwhile there is nothing to say to who did not ask. */
 static void post_asleep(struct nvs_client *client)
 {
@@ -78,15 +70,10 @@ static void post_asleep(struct nvs_client *client)
 	if (nvs_pieces_leaving())
 		return;
 	client->sleep.asleep_owed = false;
-	if (client->sleep.stores && nvs_door_closing() && driver_knows()) {
-		nvs_door_open(false);
-		answer(client, NVS_NOT_ASLEEP, request,
-		       "the driver does not let go of its host memory", false);
-	} else if (nvs_door_closing()) {
+	if (nvs_door_closing())
 		answer(client, NVS_ASLEEP, request, NULL, false);
-	} else if (request) {
+	else if (request)
 		answer(client, NVS_NOT_ASLEEP, request, "it was woken meanwhile", false);
-	}
 }
 
 void nvs_sleep_registered(struct nvs_client *client)
@@ -95,7 +82,6 @@ void nvs_sleep_registered(struct nvs_client *client)
 		return;
 	client->sleep.asleep_owed = true;
 	client->sleep.request = 0;
-	client->sleep.stores = false;
 	client->sleep.stored_owed = nvs_store_stage(client->device) == NVS_STORE_FILE;
 }
 
@@ -113,10 +99,8 @@ void nvs_sleep_hear(struct nvs_client *client, const struct nvs_frame *frame)
 	}
 	client->sleep.asleep_owed = true;
 	client->sleep.request = frame->request;
-	client->sleep.stores = frame->state != 0;
 	client->sleep.opens = false;
-	if (client->sleep.stores)
-		nvs_pieces_take_back();
+	nvs_pieces_take_back();
 	post_asleep(client);
 }
 
