@@ -17,7 +17,18 @@ import pytest
 from nvshare import paths, simgpu
 from nvshare.ctl.doctor.findings import Level
 from nvshare.ctl.doctor.machine_checks import check
-from nvshare.ctl.doctor.machine_facts import Cuda, Gpu, Library, Machine, Nvml, Scheduler, Socket, SwapDir, User
+from nvshare.ctl.doctor.machine_facts import (
+    HUGE_PAGES,
+    Cuda,
+    Gpu,
+    Library,
+    Machine,
+    Nvml,
+    Scheduler,
+    Socket,
+    SwapDir,
+    User,
+)
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
 from nvshare.version import version
@@ -42,6 +53,7 @@ WELL = Machine(
     hidden_pids=False,
     own_pid_namespace=False,
     memory_available_bytes=64 * GIB,
+    huge_pages="advise",
     locked_limit_bytes=None,
     mps_pids=(),
     mps_variable=False,
@@ -110,6 +122,8 @@ def test_all_is_well() -> None:
         (replace(WELL, hidden_pids=True), "note", "pids", "hidepid"),
         (replace(WELL, own_pid_namespace=True), "note", "pids", "namespace"),
         (replace(WELL, memory_available_bytes=GIB), "note", "host memory", "1.0 GiB free"),
+        (replace(WELL, huge_pages="never"), "note", "huge pages", "has none (shmem_enabled: never)"),
+        (replace(WELL, huge_pages="deny"), "note", "huge pages", "has none (shmem_enabled: deny)"),
         (
             replace(WELL, scheduler=disk(free_bytes=None)),
             "note",
@@ -134,6 +148,15 @@ def test_findings(machine: Machine, level: str, subject: str, what: str) -> None
 def test_clients_are_no_others() -> None:
     """A process that the scheduler knows is not told as somebody else's."""
     assert check(replace(WELL, nvml=gpu(users=(User(12, "ours", GIB),)))) == check(WELL)
+
+
+def test_huge_pages_are_for_what_swaps() -> None:
+    """Nothing is said of them where nothing swaps, and where the kernel does not say; else how they are had."""
+    for machine in (replace(WELL, scheduler=scheduler(host_bytes=0)), replace(WELL, huge_pages="")):
+        assert "huge pages" not in {finding.subject for finding in check(machine)}
+    (finding,) = [finding for finding in check(replace(WELL, huge_pages="never")) if finding.advice]
+    assert f"echo advise > {HUGE_PAGES}, " in finding.advice
+    assert finding.advice.endswith(f"for good, in /etc/tmpfiles.d/nvshare.conf: w {HUGE_PAGES} - - - - advise")
 
 
 CONTAINER = replace(WELL, scheduler=scheduler(only_for_clients=True), preload="/usr/lib/nvshare/libnvshare.so")
@@ -181,6 +204,7 @@ def test_with_scheduler(run_dir: RunDir, environment: dict[str, str], start_sche
     assert {found[subject]["level"] for subject in ("driver", "libcuda", "virtual memory", "socket")} == {"ok"}
     assert f"version {version()}, pid" in found["scheduler"]["what"]
     assert "by LD_LIBRARY_PATH" in found["libcuda"]["what"]
+    assert ("huge pages" in found) == Path(HUGE_PAGES).exists()
 
 
 def test_in_a_container(
@@ -286,6 +310,17 @@ def test_original_scheduler(monkeypatch: pytest.MonkeyPatch, run_dir: RunDir) ->
         original.bind(str(run_dir.legacy_socket))
         original.listen()
         assert machine_look.look([run_dir], {}).original_listens == str(run_dir.legacy_socket)
+
+
+def test_what_the_kernel_says_of_huge_pages(monkeypatch: pytest.MonkeyPatch, run_dir: RunDir, tmp_path: Path) -> None:
+    """One of the words is chosen; a kernel without them has no such file."""
+    from nvshare.ctl.doctor import machine_look
+
+    setting = tmp_path / "shmem_enabled"
+    monkeypatch.setattr(machine_look, "HUGE_PAGES", str(setting))
+    assert machine_look.look([run_dir], {}).huge_pages == ""
+    setting.write_text("always within_size [advise] never deny force\n")
+    assert machine_look.look([run_dir], {}).huge_pages == "advise"
 
 
 def test_a_pod_knows_of_kubelet(run_dir: RunDir) -> None:

@@ -8,10 +8,11 @@ from nvshare import display, paths
 from nvshare.ctl.advice import FOR_ALL
 from nvshare.ctl.doctor import program_checks
 from nvshare.ctl.doctor.findings import Finding, Level
-from nvshare.ctl.doctor.machine_facts import Machine, Scheduler, Socket, SwapDir
+from nvshare.ctl.doctor.machine_facts import HUGE_PAGES, Machine, Scheduler, Socket, SwapDir
 from nvshare.nvml_state import NvmlState, advice
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
+_WITHOUT_HUGE_PAGES = ("never", "deny")
 _OK, _NOTE, _PROBLEM = Level.OK, Level.NOTE, Level.PROBLEM
 
 
@@ -30,6 +31,7 @@ def check(machine: Machine) -> tuple[Finding, ...]:
         *_modes(machine),
         *_kernel(machine),
         *_memory(machine),
+        *_huge_pages(machine),
         *_disk(machine.scheduler.swap_dir),
         *_shell(machine),
     )
@@ -181,6 +183,19 @@ def _memory(machine: Machine) -> Iterator[Finding]:
     if limit is not None:
         what = f"a process may lock {display.size(limit)}; the driver pins memory by itself, and swapping needs no more"
         yield Finding(_OK, "memlock", what)
+
+
+def _huge_pages(machine: Machine) -> Iterator[Finding]:
+    setting = machine.huge_pages
+    if not machine.scheduler.host_bytes or not setting:
+        return
+    said = f"(shmem_enabled: {setting})"
+    if setting in _WITHOUT_HUGE_PAGES:
+        what = f"host memory for swapping has none {said}, so programs that slept are back later"
+        lasting = f"for good, in /etc/tmpfiles.d/nvshare.conf: w {HUGE_PAGES} - - - - advise"
+        yield Finding(_NOTE, "huge pages", what, f"echo advise > {HUGE_PAGES}, and start the scheduler anew; {lasting}")
+    else:
+        yield Finding(_OK, "huge pages", f"host memory for swapping may have them {said}")
 
 
 def _disk(swap_dir: SwapDir | None) -> Iterator[Finding]:
