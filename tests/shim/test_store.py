@@ -13,7 +13,7 @@ from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
-from tests.shim.memory_peer import CHUNK, GRANULE, MemoryPeer
+from tests.shim.memory_peer import CHUNK, GRANULE, MemoryPeer, memory_file
 from tests.shim.storing import (
     ARENA_BYTES,
     X_BYTES,
@@ -68,7 +68,7 @@ def test_away_and_back(program: ControlledProgram, fake_scheduler: FakeScheduler
     assert os.fstat(file).st_size == X_BYTES
     assert has_file(program.pid, file)
     load(peer)
-    assert not has_file(program.pid, file)
+    poll_until(lambda: not has_file(program.pid, file), "the file is closed")
     assert os.fstat(file).st_size == 0
     wake(peer)
     assert peer.resident.arena_bytes == peer.resident.usable_bytes == ARENA_BYTES
@@ -153,6 +153,20 @@ def test_the_driver_knows_nothing_of_it(
     copies = [name for name in list(calls(trace))[len(named) :] if "HostRegister" in name or "HtoD" in name]
     assert copies[0] == "cuMemHostRegister_v2"
     has_right_contents(traced, peer, "x")
+
+
+def test_it_is_read_as_memory_comes(program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path) -> None:
+    """What fits into the first memory is there before the rest has come."""
+    peer = reach_asleep(program, fake_scheduler)
+    file = store(peer, tmp_path)
+    stored = Path(f"/proc/self/fd/{file}").read_bytes()
+    first = memory_file(CHUNK)
+    peer.send_with(wire.encode(wire.Arena(CHUNK)), first)
+    poll_until(lambda: os.pread(first, CHUNK, 0) == stored[:CHUNK], "the first part is read")
+    load(peer, ARENA_BYTES - CHUNK)
+    os.close(first)
+    wake(peer)
+    has_right_contents(program, peer, "x")
 
 
 def test_a_call_waits_meanwhile(program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nvshare.protocol import wire
+from tests.polling import poll_until
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.memory_peer import CHUNK, GRANULE, MemoryPeer
@@ -40,11 +41,11 @@ def program(start_swapping: Start) -> ControlledProgram:
     return start_swapping()
 
 
-def loses(program: ControlledProgram, peer: MemoryPeer, why: str) -> None:
-    """What it had does not come back, which one line says: each of its calls fails from now on."""
+def loses(program: ControlledProgram, peer: MemoryPeer, why: str, given_bytes: int = ARENA_BYTES) -> None:
+    """What it had does not come back into so much memory, which one line says: each of its calls fails from now on."""
     program.begin("check x x")
     peer.expect(wire.Wake)
-    peer.arena(ARENA_BYTES)
+    peer.arena(given_bytes)
     assert peer.expect(wire.Loaded) == wire.Loaded(lost=True)
     assert program.answer() == LOST
     assert program.do("write x y") == LOST
@@ -65,7 +66,7 @@ def test_a_full_disk(program: ControlledProgram, fake_scheduler: FakeScheduler, 
     file = empty_file(tmp_path)
     ask_to_store(peer, file)
     assert peer.expect(wire.NotStored).text == f"its host memory {SIZES} can't be written: File too large"
-    assert not has_file(program.pid, file)
+    poll_until(lambda: not has_file(program.pid, file), "the file is closed")
     assert os.fstat(file).st_size == 0
     resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     store(peer, tmp_path)
@@ -145,6 +146,17 @@ def test_granules_that_were_exchanged(
         file.seek(0)
         file.write(other + one)
     loses(program, peer, "it has other contents than were written")
+
+
+def test_it_is_lost_before_all_memory_has_come(
+    program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path
+) -> None:
+    """That is said when all has: who gives more counts on being heard."""
+    peer = reach_asleep(program, fake_scheduler)
+    os.ftruncate(store(peer, tmp_path), 0)
+    peer.arena(CHUNK)
+    program.client_waits(peer.peer)
+    loses(program, peer, "it ends too early", ARENA_BYTES - CHUNK)
 
 
 # Frames that no scheduler sends.

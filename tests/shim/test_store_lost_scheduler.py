@@ -99,6 +99,24 @@ def test_while_a_file_has_it(program: ControlledProgram, fake_scheduler: FakeSch
     has_right_contents(program, peer, "x")
 
 
+def test_while_some_of_it_is_read(
+    program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path, hold: Path
+) -> None:
+    """What was given is let go when nobody reads into it any more, and the next one gives all."""
+    peer = reach_asleep(program, fake_scheduler)
+    store(peer, tmp_path)
+    hold.touch()
+    peer.arena(CHUNK)
+    poll_until(lambda: maps_arena(program.pid), "some memory has come")
+    fake_scheduler.die()
+    hold.unlink()
+    peer = meet_next(fake_scheduler, stored=True)
+    assert not maps_arena(program.pid)
+    load(peer, CHUNK, ARENA_BYTES - CHUNK)
+    wake(peer)
+    has_right_contents(program, peer, "x")
+
+
 def test_while_it_is_written(
     program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path, hold: Path
 ) -> None:

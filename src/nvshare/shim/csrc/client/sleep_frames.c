@@ -173,10 +173,10 @@ static bool hear_store_again(struct nvs_client *client, enum nvs_store_stage sta
 {
 	if (client->sleep.store_owed || stage == NVS_STORE_FILE)
 		return false;
-	if (stage == NVS_STORE_WRITING)
-		client->sleep.store_owed = true;
-	else
+	if (stage == NVS_STORE_READING)
 		post_not_stored(client, "it is just being read back from another file");
+	else
+		client->sleep.store_owed = true;
 	return true;
 }
 

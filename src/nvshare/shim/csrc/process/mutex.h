@@ -32,6 +32,7 @@ enum nvs_order {
 	NVS_ORDER_HANDLES,
 	NVS_ORDER_CHUNKS,
 	NVS_ORDER_ARENA,
+	NVS_ORDER_STORE,
 	NVS_ORDER_ACCOUNT,
 	NVS_ORDER_POOLS,
 	/* Of process/files.c; fork(2) takes it. */

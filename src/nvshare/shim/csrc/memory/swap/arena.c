@@ -261,9 +261,10 @@ void nvs_arena_give(struct nvs_chunk *chunk)
 
 /* Away and back */
 
-bool nvs_arena_contents(const struct nvs_device *device, char ***list, uint32_t *count)
+bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **list, uint32_t *count)
 {
 	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
+	uint64_t end = 0;
 
 	*count = 0;
 	*list = malloc((arena->granules.count + 1) * sizeof(**list));
@@ -271,9 +272,16 @@ bool nvs_arena_contents(const struct nvs_device *device, char ***list, uint32_t 
 		return false;
 	/* More than there can be: of no chunk that is on the device is anything kept. */
 	steal(arena, UINT32_MAX);
-	for (uint32_t i = 0; i < arena->granules.count; i++)
-		if (arena->owners[i].chunk)
-			(*list)[(*count)++] = place_of(arena, i);
+	for (size_t i = 0; i < arena->count; i++) {
+		const struct nvs_segment *segment = arena->segments + i;
+
+		for (uint32_t j = segment->first; j < segment->first + segment->count; j++) {
+			end += NVS_GRANULE_BYTES;
+			if (arena->owners[j].chunk)
+				(*list)[(*count)++] =
+					(struct nvs_content){ place_of(arena, j), end };
+		}
+	}
 	return true;
 }
 
@@ -303,13 +311,21 @@ static char *place_after(const struct nvs_device *device, uint64_t before, uint6
 	return NULL;
 }
 
-void nvs_arena_let_go(const struct nvs_device *device)
+uint32_t nvs_arena_segments(const struct nvs_device *device)
 {
-	uint64_t done = 0, bytes;
-	char *place;
+	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
 
-	for (; (place = place_after(device, done, &bytes)); done += bytes)
-		nvs_file_unmap(place, bytes);
+	return (uint32_t)arena->count;
+}
+
+void nvs_arena_let_go(const struct nvs_device *device, uint32_t segment)
+{
+	struct nvs_arena *arena = nvs_arena_lock(device);
+	char *base = arena->segments[segment].base;
+	uint64_t bytes = (uint64_t)arena->segments[segment].count * NVS_GRANULE_BYTES;
+
+	nvs_arena_unlock(&arena);
+	nvs_file_unmap(base, bytes);
 }
 
 bool nvs_arena_put_back(const struct nvs_device *device, uint64_t before, int descriptor,
@@ -320,6 +336,8 @@ bool nvs_arena_put_back(const struct nvs_device *device, uint64_t before, int de
 
 	for (; done < bytes; done += part) {
 		place = place_after(device, before + done, &part);
+		if (!place)
+			return false;
 		if (part > bytes - done)
 			part = bytes - done;
 		if (!nvs_file_map_over(place, descriptor, done, part))

@@ -41,13 +41,21 @@ void nvs_arena_give(struct nvs_chunk *chunk);
 
 /* All of it, mapped or not. */
 uint64_t nvs_arena_bytes(const struct nvs_device *device);
+/* A granule that holds the only copy of something, and how much of the arena ends with it. */
+struct nvs_content {
+	char *place;
+	uint64_t end;
+};
 /*
- * Where the granules are that hold the only copy of something; host copies of what is on the device
- * as well are given up. False: no memory for the list, which is the caller's to free.
+ * All of these, in the arena's order; host copies of what is on the device as well are given up.
+ * False: no memory for the list, which is the caller's to free.
  */
-bool nvs_arena_contents(const struct nvs_device *device, char ***list, uint32_t *count);
-/* Its memory is let go, or what of it was put back. */
-void nvs_arena_let_go(const struct nvs_device *device);
+bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **list,
+			uint32_t *count);
+/* How many segments it has. */
+uint32_t nvs_arena_segments(const struct nvs_device *device);
+/* The memory of one is let go, or what of it was put back. */
+void nvs_arena_let_go(const struct nvs_device *device, uint32_t segment);
 /* Memory for what follows so many bytes of it. False: it can't be mapped. */
 bool nvs_arena_put_back(const struct nvs_device *device, uint64_t before, int descriptor,
 			uint64_t bytes);

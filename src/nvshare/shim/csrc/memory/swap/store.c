@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the files of arenas, the checksums, and the threads that write and read. No lock: a store is
- * its client's; from the start of its threads until the last one says that they have ended it is
- * theirs, but for `cancelled`. files.c keeps fork away while the file is taken or closed.
+ * Owns the files of arenas, the checksums, and the threads that write and read. A store is its
+ * client's, and its threads' as long as some are at work; what both change is under its lock. It is
+ * not held while anything is written or read. files.c keeps fork away while the file is taken or
+ * closed.
  *
  * The file has only the granules with contents, one behind the other. It is open for direct access
  * where the file system has that, so nothing of it is in the page cache. The door is closed, so
@@ -25,37 +26,35 @@
 #include "memory/swap/chunk.h"
 #include "memory/swap/pieces.h"
 #include "memory/swap/sum.h"
+#include "memory/swap/transfer.h"
 #include "process/ends.h"
+#include "process/mutex.h"
 #include "process/thread.h"
 
 #define THREADS 4 /* each has a granule on its way: disks want several at once */
-
-/* Beside the numbers of errno. */
-enum failure {
-	NO_FAILURE = 0,
-	FILE_ENDS = -1,
-	WRONG_SUM = -2,
-	NO_FILE = -3, /* the program has closed it */
-};
 
 struct store {
 	_Atomic int stage; /* enum nvs_store_stage; of its client */
 	struct nvs_device *device;
 	struct nvs_file file;
-	char **places; /* of the granules that the file has */
+	struct nvs_content *contents; /* the granules that the file has */
 	uint64_t *sums;
 	uint32_t count;
 	uint64_t given; /* bytes, of all that the arena had */
 	uint64_t key[NVS_SUM_KEYS];
-	/* Of what goes on. */
-	_Atomic uint32_t next, running;
-	_Atomic int failure;	/* the first */
-	_Atomic bool cancelled; /* what is written need not be */
 	_Atomic int end; /* enum nvs_store_end; of the last thread, until the client hears it */
+
+	struct nvs_mutex lock;
+	/* Of the granules, or of the segments that are let go: those before `ready` can be. */
+	uint32_t next, ready;
+	uint32_t running; /* threads that are at work */
+	int failure;	  /* the first */
+	bool cancelled;	  /* what was begun is to end */
 };
 
-static struct store stores[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
-						 1] = { .file = { .number = -1 } } };
+#define NEW_STORE { .file = { .number = -1 }, .lock = NVS_MUTEX(NVS_ORDER_STORE) }
+
+static struct store stores[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES - 1] = NEW_STORE };
 
 static struct store *store_of(const struct nvs_device *device)
 {
@@ -79,169 +78,196 @@ bool nvs_stores_hold(void)
 
 static void fail(struct store *store, int failure)
 {
-	int none = NO_FAILURE;
+	NVS_HOLD(&store->lock);
 
-	atomic_compare_exchange_strong(&store->failure, &none, failure);
+	if (store->failure == NVS_TRANSFERRED)
+		store->failure = failure;
 }
 
-static bool is_reading(const struct store *store)
+static bool is_writing(const struct store *store)
 {
-	return atomic_load(&store->stage) == NVS_STORE_READING;
-}
-
-/* A program that closes all files may put its own in the place of this one. */
-static int transfer(const struct store *store, uint32_t index)
-{
-	off_t offset = (off_t)index * NVS_GRANULE_BYTES;
-	ssize_t went;
-
-	for (size_t done = 0; done < NVS_GRANULE_BYTES; done += went > 0 ? (size_t)went : 0) {
-		char *place = store->places[index] + done;
-		size_t left = NVS_GRANULE_BYTES - done;
-		int number = nvs_file_number(&store->file);
-
-		if (number < 0)
-			return NO_FILE;
-		went = is_reading(store) ? pread(number, place, left, offset + (off_t)done)
-					 : pwrite(number, place, left, offset + (off_t)done);
-		if (went < 0 && errno != EINTR)
-			return errno;
-		if (!went)
-			return FILE_ENDS;
-	}
-	return NO_FAILURE;
+	return atomic_load(&store->stage) == NVS_STORE_WRITING;
 }
 
 static uint64_t sum_of(const struct store *store, uint32_t index)
 {
-	return nvs_sum(store->key, index, store->places[index], NVS_GRANULE_BYTES);
+	return nvs_sum(store->key, index, store->contents[index].place, NVS_GRANULE_BYTES);
 }
 
 static void move_one(struct store *store, uint32_t index)
 {
 	int failure;
 
-	if (!is_reading(store))
+	if (is_writing(store))
 		store->sums[index] = sum_of(store, index);
-	failure = transfer(store, index);
-	if (failure == NO_FAILURE && is_reading(store) &&
+	failure =
+		nvs_transfer(&store->file, is_writing(store), store->contents[index].place, index);
+	if (failure == NVS_TRANSFERRED && !is_writing(store) &&
 	    store->sums[index] != sum_of(store, index))
-		failure = WRONG_SUM;
-	if (failure != NO_FAILURE)
+		failure = NVS_TRANSFER_WRONG_SUM;
+	if (failure != NVS_TRANSFERRED)
 		fail(store, failure);
 }
 
-/*
- * The disk may take its time for the end of a file, so it is not closed with the lock held, for
- * which clients wait: a child that is forked meanwhile may keep an empty one.
- */
-static void end_file(struct store *store)
+/* False: there is nothing, and the caller is at work no more. */
+static bool take(struct store *store, uint32_t *index, bool *last)
 {
-	struct nvs_file file = store->file;
-	int number = nvs_file_number(&file);
+	NVS_HOLD(&store->lock);
 
-	if (number >= 0)
-		(void)!ftruncate(number, 0);
-	nvs_files_lock();
-	store->file = NVS_NO_FILE;
-	nvs_files_unlock();
-	number = nvs_file_number(&file);
-	if (number >= 0)
-		close(number);
+	*last = false;
+	if (store->failure == NVS_TRANSFERRED && !store->cancelled && store->next < store->ready) {
+		*index = store->next++;
+		return true;
+	}
+	store->running--;
+	*last = !store->running && atomic_load(&store->stage) != NVS_STORE_FILE;
+	nvs_mutex_changed(&store->lock);
+	return false;
+}
+
+static void finish(struct store *store);
+
+static void *run(void *argument)
+{
+	struct store *store = argument;
+	uint32_t index;
+	bool last;
+
+	while (take(store, &index, &last))
+		if (nvs_store_stage(store->device) == NVS_STORE_FREEING)
+			nvs_arena_let_go(store->device, index);
+		else
+			move_one(store, index);
+	if (last)
+		finish(store);
+	return NULL;
+}
+
+/*
+ * With the lock held: so many can be moved or let go, and more follow in stage FILE only. How many
+ * threads have to be created for that.
+ */
+static uint32_t prepare_threads(struct store *store, enum nvs_store_stage stage, uint32_t ready)
+{
+	uint32_t more = THREADS - store->running;
+
+	store->ready = ready;
+	atomic_store(&store->stage, stage);
+	store->running = THREADS;
+	return more;
+}
+
+/* Without any thread it is done in this call: late is better than never. */
+static void create_threads(struct store *store, uint32_t more)
+{
+	while (more && nvs_thread_create(run, store))
+		more--;
+	if (!more)
+		return;
+	nvs_mutex_lock(&store->lock);
+	store->running -= more - 1;
+	nvs_mutex_unlock(&store->lock);
+	run(store);
 }
 
 /*
  * Where there is no direct access, what the disk has no room for, or can't write, may turn out only
  * now, and the page cache has what memory was to be freed of.
  */
-static enum nvs_store_end finish_writing(struct store *store)
+static void synchronize(struct store *store)
 {
 	int number = nvs_file_number(&store->file);
 
-	if (atomic_load(&store->cancelled))
-		fail(store, ECANCELED);
-	else if (number < 0)
-		fail(store, NO_FILE);
+	if (number < 0)
+		fail(store, NVS_TRANSFER_NO_FILE);
 	else if (fdatasync(number))
 		fail(store, errno);
-	if (atomic_load(&store->failure) != NO_FAILURE) {
-		end_file(store);
-		return NVS_STORE_NOT_STORED;
-	}
-	posix_fadvise(number, 0, 0, POSIX_FADV_DONTNEED);
-	nvs_arena_let_go(store->device);
-	return NVS_STORE_STORED;
+	else
+		posix_fadvise(number, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-static enum nvs_store_end finish_reading(struct store *store)
+/* From here on it can't be cancelled any more. False: it was, or has failed. */
+static bool begin_freeing(struct store *store, uint32_t *threads)
 {
-	end_file(store);
-	return atomic_load(&store->failure) == NO_FAILURE ? NVS_STORE_LOADED : NVS_STORE_LOST;
+	uint32_t segments = nvs_arena_segments(store->device);
+
+	synchronize(store);
+	NVS_HOLD(&store->lock);
+	if (store->failure == NVS_TRANSFERRED && store->cancelled)
+		store->failure = ECANCELED;
+	if (store->failure != NVS_TRANSFERRED)
+		return false;
+	store->next = 0;
+	*threads = prepare_threads(store, NVS_STORE_FREEING, segments);
+	return true;
 }
 
-/* The last of those who are at work. */
-static void finish(struct store *store)
+static void tell(struct store *store, enum nvs_store_end end)
 {
-	atomic_store(&store->end,
-		     is_reading(store) ? finish_reading(store) : finish_writing(store));
+	atomic_store(&store->end, end);
 	NVS_EACH_DEVICE(device, UINT64_MAX)
 		nvs_device_tell(device, NVS_NEWS_STORE);
 }
 
-static void stop_one(struct store *store)
+/*
+ * The disk may take its time for the end of a file, so nobody waits for it. A child that is forked
+ * meanwhile may keep an empty one.
+ */
+static void tell_and_end_file(struct store *store, enum nvs_store_end end)
 {
-	if (atomic_fetch_sub(&store->running, 1) == 1)
-		finish(store);
+	struct nvs_file file = store->file;
+	int number;
+
+	nvs_files_lock();
+	store->file = NVS_NO_FILE;
+	nvs_files_unlock();
+	tell(store, end);
+	number = nvs_file_number(&file);
+	if (number < 0)
+		return;
+	(void)!ftruncate(number, 0);
+	close(number);
 }
 
-static void *run(void *argument)
+/* The last of those who were at work, once there is nothing more to come. */
+static void finish(struct store *store)
 {
-	struct store *store = argument;
-	uint32_t index;
+	enum nvs_store_stage stage = nvs_store_stage(store->device);
+	uint32_t threads;
 
-	while (atomic_load(&store->failure) == NO_FAILURE && !atomic_load(&store->cancelled) &&
-	       (index = atomic_fetch_add(&store->next, 1)) < store->count)
-		move_one(store, index);
-	stop_one(store);
-	return NULL;
-}
-
-/* Without any thread it is done in this call: late is better than never. */
-static void start(struct store *store, enum nvs_store_stage stage)
-{
-	bool created = true;
-
-	atomic_store(&store->cancelled, false);
-	atomic_store(&store->next, 0);
-	atomic_store(&store->running, 1);
-	atomic_store(&store->stage, stage);
-	for (int i = 0; i < THREADS && created; i++) {
-		atomic_fetch_add(&store->running, 1);
-		created = nvs_thread_create(run, store);
-		if (!created)
-			atomic_fetch_sub(&store->running, 1);
-	}
-	if (created)
-		stop_one(store);
+	if (stage == NVS_STORE_FREEING)
+		tell(store, NVS_STORE_STORED);
+	else if (stage == NVS_STORE_READING)
+		tell_and_end_file(store, store->failure == NVS_TRANSFERRED ? NVS_STORE_LOADED
+									   : NVS_STORE_LOST);
+	else if (begin_freeing(store, &threads))
+		create_threads(store, threads);
 	else
-		run(store);
+		tell_and_end_file(store, NVS_STORE_NOT_STORED);
 }
 
 /* The client */
 
 static void forget(struct store *store)
 {
-	free(store->places);
+	free(store->contents);
 	free(store->sums);
-	store->places = NULL;
+	store->contents = NULL;
 	store->sums = NULL;
+}
+
+/* With the lock held: from the first granule on. */
+static void begin_anew(struct store *store)
+{
 	store->given = 0;
-	atomic_store(&store->failure, NO_FAILURE);
+	store->next = store->ready = 0;
+	store->failure = NVS_TRANSFERRED;
+	store->cancelled = false;
 }
 
 static bool prepare(struct store *store)
 {
-	if (!nvs_arena_contents(store->device, &store->places, &store->count))
+	if (!nvs_arena_contents(store->device, &store->contents, &store->count))
 		return false;
 	store->sums = malloc((store->count + 1) * sizeof(*store->sums));
 	if (store->sums &&
@@ -262,6 +288,7 @@ static bool is_empty_file(const struct nvs_file *file)
 bool nvs_store_begin(struct nvs_device *device, struct nvs_file *file, const char **why)
 {
 	struct store *store = store_of(device);
+	uint32_t threads;
 
 	store->device = device;
 	if (!is_empty_file(file))
@@ -279,30 +306,52 @@ bool nvs_store_begin(struct nvs_device *device, struct nvs_file *file, const cha
 	store->file = *file;
 	*file = NVS_NO_FILE;
 	nvs_files_unlock();
-	start(store, NVS_STORE_WRITING);
+	nvs_mutex_lock(&store->lock);
+	begin_anew(store);
+	threads = prepare_threads(store, NVS_STORE_WRITING, store->count);
+	nvs_mutex_unlock(&store->lock);
+	create_threads(store, threads);
 	return true;
 }
 
 void nvs_store_cancel(const struct nvs_device *device)
 {
 	struct store *store = store_of(device);
+	NVS_HOLD(&store->lock);
 
-	if (!is_reading(store))
-		atomic_store(&store->cancelled, true);
+	if (is_writing(store))
+		store->cancelled = true;
+}
+
+/* How many of the granules are in so much of the arena. */
+static uint32_t contents_in(const struct store *store, uint64_t bytes)
+{
+	uint32_t ready = store->ready;
+
+	while (ready < store->count && store->contents[ready].end <= bytes)
+		ready++;
+	return ready;
 }
 
 bool nvs_store_give(struct nvs_device *device, int descriptor, uint64_t bytes)
 {
 	struct store *store = store_of(device);
 	uint64_t all = nvs_arena_bytes(device);
+	uint32_t ready, threads = 0;
 
 	if (!nvs_arena_is_segment(descriptor, bytes) || bytes > all - store->given)
 		return false;
 	if (!nvs_arena_put_back(device, store->given, descriptor, bytes))
 		fail(store, ENOMEM);
 	store->given += bytes;
+	ready = contents_in(store, store->given);
+	nvs_mutex_lock(&store->lock);
 	if (store->given == all)
-		start(store, NVS_STORE_READING);
+		threads = prepare_threads(store, NVS_STORE_READING, ready);
+	else if (ready > store->ready)
+		threads = prepare_threads(store, NVS_STORE_FILE, ready);
+	nvs_mutex_unlock(&store->lock);
+	create_threads(store, threads);
 	return true;
 }
 
@@ -312,25 +361,14 @@ void nvs_store_let_go(struct nvs_device *device)
 
 	if (nvs_store_stage(device) != NVS_STORE_FILE || !store->given)
 		return;
-	nvs_arena_let_go(device);
-	store->given = 0;
-	atomic_store(&store->failure, NO_FAILURE);
-}
-
-static void explain(const struct store *store, char *why, size_t size)
-{
-	int failure = atomic_load(&store->failure);
-	NVS_KEEP_ERRNO;
-
-	errno = failure;
-	if (failure == FILE_ENDS)
-		snprintf(why, size, "it ends too early");
-	else if (failure == WRONG_SUM)
-		snprintf(why, size, "it has other contents than were written");
-	else if (failure == NO_FILE)
-		snprintf(why, size, "this program closed it");
-	else
-		snprintf(why, size, "%m");
+	nvs_mutex_lock(&store->lock);
+	store->cancelled = true;
+	while (store->running)
+		nvs_mutex_wait(&store->lock);
+	begin_anew(store);
+	nvs_mutex_unlock(&store->lock);
+	for (uint32_t i = 0; i < nvs_arena_segments(device); i++)
+		nvs_arena_let_go(device, i);
 }
 
 enum nvs_store_end nvs_store_ended(struct nvs_device *device, char *why, size_t size)
@@ -338,13 +376,16 @@ enum nvs_store_end nvs_store_ended(struct nvs_device *device, char *why, size_t 
 	struct store *store = store_of(device);
 	enum nvs_store_end end = (enum nvs_store_end)atomic_exchange(&store->end, NVS_STORE_NO_END);
 
-	if (end == NVS_STORE_STORED) {
-		atomic_store(&store->stage, NVS_STORE_FILE);
-	} else if (end != NVS_STORE_NO_END) {
-		explain(store, why, size);
+	if (end == NVS_STORE_NO_END)
+		return end;
+	if (end != NVS_STORE_STORED) {
+		nvs_transfer_explain(store->failure, why, size);
 		forget(store);
-		atomic_store(&store->stage, NVS_STORE_MEMORY);
 	}
+	nvs_mutex_lock(&store->lock);
+	begin_anew(store);
+	nvs_mutex_unlock(&store->lock);
+	atomic_store(&store->stage, end == NVS_STORE_STORED ? NVS_STORE_FILE : NVS_STORE_MEMORY);
 	return end;
 }
 
@@ -352,6 +393,6 @@ void nvs_stores_forked(void)
 {
 	for (struct store *store = stores; store < stores + NVS_MAX_DEVICES; store++) {
 		nvs_file_close(&store->file);
-		*store = (struct store){ .file = NVS_NO_FILE };
+		*store = (struct store)NEW_STORE;
 	}
 }

@@ -21,7 +21,8 @@ struct nvs_device;
 enum nvs_store_stage {
 	NVS_STORE_MEMORY = 0, /* memory has it */
 	NVS_STORE_WRITING,    /* memory has it still */
-	NVS_STORE_FILE,	      /* the file has it; some memory may have been given */
+	NVS_STORE_FREEING,    /* the file has it, and memory is let go */
+	NVS_STORE_FILE,	      /* the file has it; some memory may have been given, and be read */
 	NVS_STORE_READING,    /* all memory was given */
 };
 
@@ -44,11 +45,14 @@ bool nvs_store_begin(struct nvs_device *device, struct nvs_file *file, const cha
  */
 void nvs_store_cancel(const struct nvs_device *device);
 /*
- * Memory came while the file has it; the descriptor stays the caller's. Once all has come it begins
- * to read. False: it is none of that size, or more than there was.
+ * Memory came while the file has it, and what belongs there is read; the descriptor stays the
+ * caller's. False: it is none of that size, or more than there was.
  */
 bool nvs_store_give(struct nvs_device *device, int descriptor, uint64_t bytes);
-/* Who gave is gone before all had come: what was given is let go. */
+/*
+ * Who gave is gone before all had come: what was given is let go, as soon as nothing is read into
+ * it.
+ */
 void nvs_store_let_go(struct nvs_device *device);
 /* What has ended since the last call, and then `why` it is not what was wanted. */
 enum nvs_store_end nvs_store_ended(struct nvs_device *device, char *why, size_t size);
