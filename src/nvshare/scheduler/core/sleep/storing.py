@@ -3,7 +3,7 @@
 - *What.* All host memory of a process that sleeps, and that nobody wants awake.
 - *When.* As much host memory as the largest client may ask for is kept for one that falls asleep or comes back: nobody
   else gets it. While there is less than that, the process goes that has slept longest; one at a time, for a disk takes
-  no more.
+  no more, and while none comes back, which somebody waits for.
 - *Back.* Before anything else that waking takes a process gets as much host memory as it had. One at a time, so that no
   two wait for each other.
 - *Failing.* A process whose memory could not be stored is not tried again for a while; others are.
@@ -119,7 +119,7 @@ class Storing:
             for process in self._processes.values():
                 process.stays = False
             self.look_again()
-        lacks = host.storable_bytes > 0 and host.left_bytes < CHUNK_BYTES
+        lacks = self._comes is None and host.storable_bytes > 0 and host.left_bytes < CHUNK_BYTES
         if self._goes is not None or not (lacks or self.lacks):
             return []
         first = next(iter(self._may_go()), None)
