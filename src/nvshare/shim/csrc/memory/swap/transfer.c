@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way to the file and back: no more of the memory than one granule, and nothing of whose it is.
+ */
 #define _GNU_SOURCE
 #include "memory/swap/transfer.h"
 
