@@ -6,6 +6,8 @@
 ``wake``      a request to a sleeping program, by the size of what it has
 ``files``     a request to a program whose host memory is in a file
 ``many``      more programs than there is room for contexts
+``pair``      a process with data on two devices; without ``--simulate``
+``ranks``     a job of two ranks with NCCL on two devices; without ``--simulate``
 ``contents``  trainings of frameworks that sleep again and again, bit by bit; without ``--simulate``
 
 As ``swap.py`` otherwise. The scheduler may checkpoint what it starts itself: it runs as the same user.
@@ -13,7 +15,7 @@ As ``swap.py`` otherwise. The scheduler may checkpoint what it starts itself: it
 
 from __future__ import annotations
 
-from bench.gpu.experiments import sleepers
+from bench.gpu.experiments import sleepers, sleepers_of_two
 from bench.gpu.running import experiments
 from bench.gpu.running.experiments import Experiment
 from bench.gpu.swap import touch_host_memory
@@ -23,6 +25,8 @@ EXPERIMENTS = {
     "wake": Experiment(sleepers.wake, 240),
     "files": Experiment(sleepers.files, 240),
     "many": Experiment(sleepers.many, 400),
+    "pair": Experiment(sleepers_of_two.pair, 180, devices=2),
+    "ranks": Experiment(sleepers_of_two.ranks, 400, devices=2),
     "contents": Experiment(sleepers.contents, 570),
 }
 

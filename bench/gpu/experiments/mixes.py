@@ -244,7 +244,7 @@ def cuts(place: Place, table: Table) -> None:
     steps = 200 if place.simulated else 3500
     reference = place.scheduler(QUANTUM, "off")
     job = gang(place, reference, "reference")
-    expected = _digests(job, steps)
+    expected = digests_of(job, steps)
     place.stack.close()
     scheduler = place.scheduler(0.2, "auto")
     scheduler.clients["NVSHARE_DEBUG"] = "1"
@@ -268,7 +268,8 @@ def cuts(place: Place, table: Table) -> None:
     )
 
 
-def _digests(job: Sequence[Program], steps: int) -> list[str]:
+def digests_of(job: Sequence[Program], steps: int) -> list[str]:
+    """What the ranks of a job have after so many more steps."""
     for rank in job:
         rank.send("run", steps=steps)
     for rank in job:

@@ -148,10 +148,14 @@ class Scheduler:
                 raise ProgramError(f"a program is {seen}, not {state}, after {seconds:g} s: {reasons}")
             time.sleep(0.01)
 
-    def put_to_sleep(self, pid: int) -> None:
-        """As soon as it rests, and waits until it is asleep."""
+    def ask_to_sleep(self, pid: int) -> None:
+        """As soon as it rests; grpc.RpcError if it can't."""
         with admin([self.run_dir]) as stub:
             stub.Sleep(admin_pb2.SleepRequest(name=f"pid:{pid}"), timeout=60)
+
+    def put_to_sleep(self, pid: int) -> None:
+        """As soon as it rests, and waits until it is asleep."""
+        self.ask_to_sleep(pid)
         self.until(pid, "asleep")
 
     def wake(self, pid: int) -> None:
