@@ -32,6 +32,18 @@ for line in sys.stdin:
     print(there == bytes([7]) * len(there), flush=True)
 """
 
+HOLDER = """
+from tests.simgpu.device import *
+import os, sys
+Device.open()
+properties = driver.CUmemAllocationProp()
+properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_HOST_NUMA
+handle = call("cuMemCreate", 2 << 20, properties, 0)
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+
 STEPS = """
 from tests.simgpu.programs.checkpoint.program import Program
 from tests.simgpu.programs.checkpoint.driver import Nvml
@@ -96,6 +108,13 @@ def test_more_sleep_than_fits(clients: Clients, environment: dict[str, str]) -> 
     first.communicate()
     assert clients.run(f"{STEPS}print(steps({other}, 'restore', 'unlock'))") == "[0, 0]\n"
     assert is_intact(second)
+
+
+def test_a_handle_of_host_memory_is_never_restored(clients: Clients) -> None:
+    """As a real driver: the checkpoint succeeds, and the process is lost (one H100, driver 580)."""
+    pid = clients.start(HOLDER).pid
+    answers = clients.run(f"{STEPS}print(steps({pid}, 'lock', 'checkpoint', 'restore', 'restore'))")
+    assert answers == "[0, 0, 999, 304]\n"
 
 
 def test_step_ends_without_its_caller(clients: Clients) -> None:

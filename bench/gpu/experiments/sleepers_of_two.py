@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Sequence
-
-import grpc
 
 from bench.gpu.experiments.mixes import digests_of, gang
 from bench.gpu.experiments.sleepers import ROUNDS, request
 from bench.gpu.running.place import Place, Scheduler
 from bench.gpu.running.program import Program
 from bench.gpu.running.rows import Table
+from nvshare.ctl.errors import CommandError
 
 STEPS = 100
 PATIENCE_SECONDS = 15.0
+NUMBERS = re.compile(r"pid:? ?\d+:? ?")
 WAYS = {
     "as NCCL chooses": {},
     "without peer access": {"NCCL_P2P_DISABLE": "1"},
@@ -81,8 +82,8 @@ def _try_to_sleep(scheduler: Scheduler, job: Sequence[Program]) -> tuple[int, se
     for pid in pids:
         try:
             scheduler.ask_to_sleep(pid)
-        except grpc.RpcError as error:
-            reasons.add(str(error.details()))
+        except CommandError as error:
+            reasons.add(NUMBERS.sub("", str(error)))
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         clients = [client for device in scheduler.status().devices for client in device.clients if client.pid in pids]

@@ -314,5 +314,30 @@ def shares_with_others(server: LockServer) -> None:
     assert refused(peer) == wire.NotAsleep(1, "it shares memory with other processes", final=True)
 
 
+def never_sleeps_after(server: LockServer, name: str, *arguments: int) -> None:
+    """The call makes memory in the place of its properties, which come last but the flags: on the device, then not."""
+    peer = use_device(server)
+    for place, sleeps in ((1, 0), True), ((3, 0), False):
+        properties = (ctypes.c_int * 22)(1, 0, *place)
+        where = ctypes.addressof(properties)
+        assert call(name, ctypes.addressof(ZEROS), *(where if each < 0 else each for each in arguments)) == 0
+        if sleeps:
+            put_to_sleep(peer)
+            peer.send(wire.Awake())
+            client_waits(peer)
+    why = "the driver made it host memory in a handle or a pool"
+    assert refused(peer) == wire.NotAsleep(1, why, final=True)
+
+
+def has_a_handle_of_host_memory(server: LockServer) -> None:
+    """The driver checkpoints it, and fails to restore it."""
+    never_sleeps_after(server, "cuMemCreate", 2 << 20, -1, 0)
+
+
+def has_a_pool_of_host_memory(server: LockServer) -> None:
+    """The same."""
+    never_sleeps_after(server, "cuMemPoolCreate", -1)
+
+
 if __name__ == "__main__":
     ends_at_once(lambda: globals()[sys.argv[1]](LockServer()))

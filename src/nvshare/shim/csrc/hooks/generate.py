@@ -34,6 +34,13 @@ SLEEPLESS = {
     r"cuImportExternal\w+|cuGraphics\w+Register\w+|cuGLRegisterBufferObject|cu(GL|VDPAU)CtxCreate\w*"
     r"|cuEGLStream\w+Connect\w*|cuStreamBeginCaptureToCig\w*": "it shares memory with a graphics library",
 }
+# The same of memory in handles and pools that is not a device's: where these are told what they are to make.
+LOCATED = {
+    "cuMemCreate": "prop->location.type",
+    "cuMemPoolCreate": "poolProps->location.type",
+    r"cuMemGet(Default)?MemPool": "location->type",
+}
+NOT_OF_A_DEVICE = "the driver made it host memory in a handle or a pool"
 HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made by generate.py from entrypoints.tsv and hooks.def. Not edited. */
@@ -120,8 +127,18 @@ def passed_line(entry: EntryPoint, by_hand: bool) -> str:
     head = f"{entry.symbol}, {entry.signature}, ({', '.join(parameter.name for parameter in entry.parameters)})"
     if entry.symbol in FREE:
         return f"FREE({head})"
-    why = (f'"{text}"' for pattern, text in SLEEPLESS.items() if re.fullmatch(pattern, entry.symbol))
-    return f"{'BODY' if by_hand or entry.kind == 'LOOK' else 'PASS'}({head}, {next(why, 'NULL')})"
+    return f"{'BODY' if by_hand or entry.kind == 'LOOK' else 'PASS'}({head}, {sleepless(entry.symbol)})"
+
+
+def sleepless(symbol: str) -> str:
+    """The C expression of why a process can't sleep in which this has succeeded; NULL: it can."""
+    for pattern, text in SLEEPLESS.items():
+        if re.fullmatch(pattern, symbol):
+            return f'"{text}"'
+    for pattern, location in LOCATED.items():
+        if re.fullmatch(pattern, symbol):
+            return f'{location} == CU_MEM_LOCATION_TYPE_DEVICE ? NULL : "{NOT_OF_A_DEVICE}"'
+    return "NULL"
 
 
 def generate() -> dict[Path, str]:

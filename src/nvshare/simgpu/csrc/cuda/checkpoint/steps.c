@@ -108,15 +108,30 @@ static CUresult checkpoint(void)
 	return CUDA_SUCCESS;
 }
 
+static CUresult find_reason(void)
+{
+	bool on_host;
+
+	sim_lock();
+	on_host = sim_physical_has_host_locked();
+	sim_unlock();
+	if (on_host)
+		return CUDA_ERROR_UNKNOWN;
+	return sim_state_return(&sim.state, &holding) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult restore(void)
 {
+	CUresult reason;
+
 	if (state() != CU_PROCESS_STATE_CHECKPOINTED)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (is_lost)
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	is_lost = !sim_state_return(&sim.state, &holding);
+	reason = find_reason();
+	is_lost = reason != CUDA_SUCCESS;
 	if (is_lost)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return reason;
 	move(&holding, SIM_TO_DEVICE);
 	sim_gate_set(SIM_GATE_RESTORED);
 	return CUDA_SUCCESS;

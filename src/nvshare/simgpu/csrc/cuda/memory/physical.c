@@ -5,6 +5,13 @@
 
 #include "memory/range.h"
 
+static uint64_t on_host; /* of them: in memory of the host */
+
+bool sim_physical_has_host_locked(void)
+{
+	return on_host > 0;
+}
+
 struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *properties, int device,
 					     uint64_t bytes)
 {
@@ -16,6 +23,7 @@ struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *prope
 	physical->file = -1;
 	physical->bytes = bytes;
 	physical->properties = *properties;
+	on_host += device < 0;
 	sim_register_locked(physical, SIM_PHYSICAL);
 	return physical;
 }
@@ -31,6 +39,7 @@ uint64_t sim_physical_unref_locked(struct sim_physical *physical)
 		close(physical->file);
 	else if (physical->offset != 0)
 		sim_file_give_locked(physical->offset, physical->bytes);
+	on_host -= physical->device < 0;
 	if (physical->charged)
 		sim_state_uncharge(&sim.state, physical->device, physical->bytes);
 	free(physical);

@@ -162,6 +162,9 @@ struct sim_physical *sim_physical_add_locked(const CUmemAllocationProp_v1 *prope
 					     uint64_t bytes);
 /* Returns how many bytes became free by it: 0 while somebody else has it. */
 uint64_t sim_physical_unref_locked(struct sim_physical *physical);
+/* Whether there is any in memory of the host: the driver checkpoints that, and restores it never.
+ */
+bool sim_physical_has_host_locked(void);
 
 struct sim_op;
 
