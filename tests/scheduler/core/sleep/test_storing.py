@@ -131,6 +131,20 @@ def test_one_comes_back_at_a_time() -> None:
     assert "arena B 1" in table.feed(ArenaLoaded(ord("A")))
 
 
+def test_nothing_goes_while_something_comes_back() -> None:
+    """Somebody waits for that, and nobody for what goes: as much as has to be kept is free again afterwards."""
+    table = sleepers(host=8, file=100)
+    assert asleep(table, "A", 3) == []
+    for name, goes in ("B", "A"), ("C", "B"):
+        assert asleep(table, name, 3) == [f"store {goes}"]
+        stored(table, goes)
+    said = table.feed(WakeWanted(ord("A")))
+    for _ in range(3):
+        said += table.feed(ArenaGrown(ord("A"), GIB))
+    assert said == ["arena A 1"] * 3
+    assert table.feed(ArenaLoaded(ord("A"))) == ["store C", "allot A 0", "wake A"]
+
+
 def test_who_is_wanted_while_it_goes_comes_back_then() -> None:
     table = three()
     assert table.feed(WakeWanted(ord("A"))) == []
