@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from nvshare import paths, simgpu
+from nvshare import huge_pages, paths, simgpu
 from nvshare.ctl.doctor.findings import Level
 from nvshare.ctl.doctor.machine_checks import check
 from nvshare.ctl.doctor.machine_facts import (
-    HUGE_PAGES,
     Cuda,
     Gpu,
     Library,
@@ -155,8 +154,8 @@ def test_huge_pages_are_for_what_swaps() -> None:
     for machine in (replace(WELL, scheduler=scheduler(host_bytes=0)), replace(WELL, huge_pages="")):
         assert "huge pages" not in {finding.subject for finding in check(machine)}
     (finding,) = [finding for finding in check(replace(WELL, huge_pages="never")) if finding.advice]
-    assert f"echo advise > {HUGE_PAGES}, " in finding.advice
-    assert finding.advice.endswith(f"for good, in /etc/tmpfiles.d/nvshare.conf: w {HUGE_PAGES} - - - - advise")
+    assert f"echo advise > {huge_pages.SETTING}, " in finding.advice
+    assert finding.advice.endswith(f"for good, in /etc/tmpfiles.d/nvshare.conf: w {huge_pages.SETTING} - - - - advise")
 
 
 CONTAINER = replace(WELL, scheduler=scheduler(only_for_clients=True), preload="/usr/lib/nvshare/libnvshare.so")
@@ -204,7 +203,7 @@ def test_with_scheduler(run_dir: RunDir, environment: dict[str, str], start_sche
     assert {found[subject]["level"] for subject in ("driver", "libcuda", "virtual memory", "socket")} == {"ok"}
     assert f"version {version()}, pid" in found["scheduler"]["what"]
     assert "by LD_LIBRARY_PATH" in found["libcuda"]["what"]
-    assert ("huge pages" in found) == Path(HUGE_PAGES).exists()
+    assert ("huge pages" in found) == huge_pages.SETTING.exists()
 
 
 def test_in_a_container(
@@ -317,7 +316,7 @@ def test_what_the_kernel_says_of_huge_pages(monkeypatch: pytest.MonkeyPatch, run
     from nvshare.ctl.doctor import machine_look
 
     setting = tmp_path / "shmem_enabled"
-    monkeypatch.setattr(machine_look, "HUGE_PAGES", str(setting))
+    monkeypatch.setattr(huge_pages, "SETTING", setting)
     assert machine_look.look([run_dir], {}).huge_pages == ""
     setting.write_text("always within_size [advise] never deny force\n")
     assert machine_look.look([run_dir], {}).huge_pages == "advise"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare import huge_pages
 from nvshare.scheduler.arenas import segment
 from nvshare.scheduler.arenas.filling import AT_ONCE, Failed, Fill, Filling
 from nvshare.scheduler.arenas.limits import MemoryLimits
@@ -153,14 +154,15 @@ async def test_an_error_of_the_kernel(small_pieces: None, monkeypatch: pytest.Mo
     await until(lambda: not arenas(), "all is given back")
 
 
-def test_huge_pages_that_must_be_asked_for(tmp_path: Path) -> None:
+def test_huge_pages_that_must_be_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only where the system says so; such a segment has all its pages too."""
     setting = tmp_path / "shmem_enabled"
-    assert not segment.must_ask_for_huge_pages(setting)
+    monkeypatch.setattr(huge_pages, "SETTING", setting)
+    assert not segment.must_ask_for_huge_pages()
     setting.write_text("always within_size advise [never] deny force\n")
-    assert not segment.must_ask_for_huge_pages(setting)
+    assert not segment.must_ask_for_huge_pages()
     setting.write_text("always within_size [advise] never deny force\n")
-    assert segment.must_ask_for_huge_pages(setting)
+    assert segment.must_ask_for_huge_pages()
     descriptor = segment.make(6 * MIB)
     segment.fill(descriptor, 2 * MIB, 4 * MIB, huge=True)
     assert os.fstat(descriptor).st_blocks * 512 == 4 * MIB

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nvshare import display, paths
+from nvshare import display, huge_pages, paths
 from nvshare.ctl.advice import FOR_ALL
 from nvshare.ctl.doctor import program_checks
 from nvshare.ctl.doctor.findings import Finding, Level
-from nvshare.ctl.doctor.machine_facts import HUGE_PAGES, Machine, Scheduler, Socket, SwapDir
+from nvshare.ctl.doctor.machine_facts import Machine, Scheduler, Socket, SwapDir
 from nvshare.nvml_state import NvmlState, advice
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
@@ -186,14 +186,15 @@ def _memory(machine: Machine) -> Iterator[Finding]:
 
 
 def _huge_pages(machine: Machine) -> Iterator[Finding]:
-    setting = machine.huge_pages
-    if not machine.scheduler.host_bytes or not setting:
+    chosen = machine.huge_pages
+    if not machine.scheduler.host_bytes or not chosen:
         return
-    said = f"(shmem_enabled: {setting})"
-    if setting in _WITHOUT_HUGE_PAGES:
+    said = f"(shmem_enabled: {chosen})"
+    if chosen in _WITHOUT_HUGE_PAGES:
         what = f"host memory for swapping has none {said}, so programs that slept are back later"
-        lasting = f"for good, in /etc/tmpfiles.d/nvshare.conf: w {HUGE_PAGES} - - - - advise"
-        yield Finding(_NOTE, "huge pages", what, f"echo advise > {HUGE_PAGES}, and start the scheduler anew; {lasting}")
+        setting = huge_pages.SETTING
+        lasting = f"for good, in /etc/tmpfiles.d/nvshare.conf: w {setting} - - - - advise"
+        yield Finding(_NOTE, "huge pages", what, f"echo advise > {setting}, and start the scheduler anew; {lasting}")
     else:
         yield Finding(_OK, "huge pages", f"host memory for swapping may have them {said}")
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from nvshare.ctl.doctor.program_facts import Awake, Program, Stopped
 from nvshare.nvml_state import NvmlState
-
-HUGE_PAGES: Final = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
-"""Where the kernel says and is told whether shared memory, which host memory for swapping is, has huge pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +139,7 @@ class Machine:
     own_pid_namespace: bool
     memory_available_bytes: int
     huge_pages: str
-    """What HUGE_PAGES is set to: always, within_size, advise, never, deny or force; empty: not known."""
+    """What ``huge_pages.SETTING`` is set to: always, within_size, advise, never, deny or force; empty: not known."""
     locked_limit_bytes: int | None
     """How much memory a process may lock; None: as much as it likes."""
     mps_pids: tuple[int, ...]

@@ -17,10 +17,9 @@ from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
 
-from nvshare import paths, shim
+from nvshare import huge_pages, paths, shim
 from nvshare.admin import admin_pb2
 from nvshare.ctl.doctor.machine_facts import (
-    HUGE_PAGES,
     Cuda,
     Gpu,
     Library,
@@ -89,7 +88,7 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
         hidden_pids=_hides_pids(),
         own_pid_namespace=not own_pids,
         memory_available_bytes=_memory_available(),
-        huge_pages=_huge_pages(),
+        huge_pages=huge_pages.chosen(),
         locked_limit_bytes=_locked_limit(),
         mps_pids=_processes_named(_MPS),
         mps_variable="CUDA_MPS_PIPE_DIRECTORY" in environment,
@@ -316,13 +315,6 @@ def _memory_available() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return 0
-
-
-def _huge_pages() -> str:
-    """The kernel names all that can be chosen, and has what is chosen in brackets."""
-    with suppress(OSError):
-        return Path(HUGE_PAGES).read_text().partition("[")[2].partition("]")[0]
-    return ""
 
 
 def _locked_limit() -> int | None:

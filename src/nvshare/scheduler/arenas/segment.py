@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from pathlib import Path
 from typing import Final
+
+from nvshare import huge_pages
 
 PIECE_BYTES: Final = 64 << 20
 """What is filled at a time: 25 ms of one thread (403 ms/GiB were measured with pages of 4 KiB)."""
 
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 _MADV_HUGEPAGE = 14
 """The kernel's number; Python's mmap names it only where the C library of its build did."""
 
@@ -50,9 +50,6 @@ def fill(descriptor: int, start: int, size_bytes: int, *, huge: bool) -> None:
             os.close(zeroes)
 
 
-def must_ask_for_huge_pages(setting: Path = _HUGE_PAGES) -> bool:
+def must_ask_for_huge_pages() -> bool:
     """Whether shared memory gets huge pages only where a mapping asks for them. Otherwise it has them, or can't."""
-    try:
-        return "[advise]" in setting.read_text()
-    except OSError:
-        return False
+    return huge_pages.chosen() == "advise"
