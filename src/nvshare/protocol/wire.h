@@ -90,8 +90,8 @@ enum nvs_wire_type {
 	 * Its door is what every call of the driver passes (gate/door.h).
 	 */
 	/*
-	 * scheduler: close the door of your process, as `request`; `state` 1: STORE may come, so
-	 * the driver is to know nothing of your host memory when it is closed
+	 * scheduler: close the door of your process, as `request`; when it is closed the driver is
+	 * to know nothing of your host memory, as far as it lets go of that
 	 */
 	NVS_SLEEP = 38,
 	/* client: it is closed, and nobody is inside, for `request`; 0: it was at REGISTER */
@@ -110,7 +110,7 @@ enum nvs_wire_type {
 	NVS_STORE = 43,
 	NVS_STORED = 44,     /* client: it is in a file, since STORE or since before REGISTER */
 	NVS_NOT_STORED = 45, /* client: it is not, because of `text`, and memory has it as before */
-	/* client: host memory has it again, and the file is gone; `state` 1: it could not be read
+	/* client: host memory has it again, and the file ends; `state` 1: it could not be read
 	 */
 	NVS_LOADED = 46
 };
