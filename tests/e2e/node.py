@@ -81,8 +81,9 @@ for link in glob.iglob("/proc/[0-9]*/fd/*"):
         name, status = os.readlink(link), os.stat(link)
     except OSError:  # it has ended
         continue
-    if status.st_dev == device and name.endswith(f"/#{status.st_ino} (deleted)"):
-        found[status.st_ino] = status.st_blocks * 512
+    used = status.st_blocks * 512
+    if status.st_dev == device and used >= int(sys.argv[2]) and name.endswith(f"/#{status.st_ino} (deleted)"):
+        found[status.st_ino] = used
 print(json.dumps(found))
 """
 _LOCKS = """
@@ -174,12 +175,13 @@ class Node:
         """The pod of each process, by its cgroup."""
         return {int(pid): uid for pid, uid in json.loads(_python(_PODS, *map(str, pids))).items()}
 
-    def unnamed_files(self, folder: str) -> dict[str, int]:
+    def unnamed_files(self, folder: str, least_bytes: int) -> dict[str, int]:
         """What the files take of the folder's disk that never had a name and that processes have open, by their inodes.
 
-        Linux names them so, except where the file system is of several layers.
+        Only of those that take so much at least: others have small ones there as well, under inodes that were used
+        before. Linux names them so, except where the file system is of several layers.
         """
-        found: dict[str, int] = json.loads(_python(_UNNAMED, folder))
+        found: dict[str, int] = json.loads(_python(_UNNAMED, folder, str(least_bytes)))
         return found
 
     def libraries(self) -> set[str]:

@@ -46,7 +46,7 @@ def test_who_sleeps_longest_goes_to_the_disk(emptied: Node, pods: dict[str, Runn
     assert (status["swap_dir"], status["swap_file_bytes"]) == (FOLDER, 4 << 30)
     stored = clients()[name]["swap"]["stored_bytes"]
     assert stored == DATA_BYTES <= status["swap_file_used_bytes"]
-    assert sum(emptied.unnamed_files(FOLDER).values()) >= DATA_BYTES
+    assert emptied.unnamed_files(FOLDER, DATA_BYTES)
     answers_right(pods[name])
     assert one_is_stored() != name
 
@@ -54,23 +54,23 @@ def test_who_sleeps_longest_goes_to_the_disk(emptied: Node, pods: dict[str, Runn
 def test_it_is_on_the_disk_while_the_scheduler_is_made_anew(emptied: Node, pods: dict[str, Running]) -> None:
     """The next scheduler is told of the file, and has it brought back."""
     name = one_is_stored()
-    used, files = scheduler_status()["swap_file_used_bytes"], emptied.unnamed_files(FOLDER)
+    used, files = scheduler_status()["swap_file_used_bytes"], emptied.unnamed_files(FOLDER, DATA_BYTES)
     (before,) = (each["metadata"]["uid"] for each in parts("scheduler"))
     kubectl("delete", "pods", "--namespace", SYSTEM, "--selector", "app.kubernetes.io/name=nvshare-scheduler")
     rolled_out()
     assert [each["metadata"]["uid"] for each in parts("scheduler")] != [before]
     assert one_is_stored() == name
-    assert (scheduler_status()["swap_file_used_bytes"], emptied.unnamed_files(FOLDER)) == (used, files)
+    assert (scheduler_status()["swap_file_used_bytes"], emptied.unnamed_files(FOLDER, DATA_BYTES)) == (used, files)
     answers_right(pods[name])
 
 
 def test_its_end(emptied: Node, pods: dict[str, Running]) -> None:
     """Deleted while its data is on the disk, it leaves nothing there."""
     name = one_is_stored()
-    files = emptied.unnamed_files(FOLDER)
+    files = emptied.unnamed_files(FOLDER, DATA_BYTES)
     delete(name)
     eventually("nothing is used", lambda: scheduler_status()["swap_file_used_bytes"] == 0, 10)
-    eventually("the file is gone", lambda: not files.keys() & emptied.unnamed_files(FOLDER).keys(), 10)
+    eventually("the file is gone", lambda: not files.keys() & emptied.unnamed_files(FOLDER, DATA_BYTES).keys(), 10)
     (left,) = pods.keys() - {name}
     answers_right(pods[left])
 
