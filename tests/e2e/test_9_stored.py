@@ -69,8 +69,8 @@ def test_its_end(emptied: Node, pods: dict[str, Running]) -> None:
     name = one_is_stored()
     files = emptied.unnamed_files(FOLDER, DATA_BYTES)
     delete(name)
-    eventually("nothing is used", lambda: scheduler_status()["swap_file_used_bytes"] == 0, 10)
-    eventually("the file is gone", lambda: not files.keys() & emptied.unnamed_files(FOLDER, DATA_BYTES).keys(), 10)
+    eventually("nothing is used", lambda: scheduler_status()["swap_file_used_bytes"] == 0, 60)
+    eventually("the file is gone", lambda: not files.keys() & emptied.unnamed_files(FOLDER, DATA_BYTES).keys(), 60)
     (left,) = pods.keys() - {name}
     answers_right(pods[left])
 
