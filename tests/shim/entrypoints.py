@@ -89,7 +89,9 @@ def table() -> list[Row]:
 def bodies() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Of what passes the door before a body of ours: the parameters' types, and the arguments."""
     text = (TABLE.parent / "hooks" / "passed.inc").read_text()
-    pattern = re.compile(r"^BODY\((\w+), \((.*?)\), \((.*?)\), (?:NULL|\".*\")\)$", re.MULTILINE)
+    pattern = re.compile(
+        r"^BODY\((\w+), \((.*?)\), \((.*?)\), (?:NULL|(?:[\w.>-]+ == \w+ \? NULL : )?\".*\")\)$", re.MULTILINE
+    )
     return {m[1]: (split_parameters(m[2]), parameter_names(m[3])) for m in pattern.finditer(text)}
 
 

@@ -33,6 +33,8 @@ LOST = 304
 """CUDA_ERROR_OPERATING_SYSTEM."""
 IN_DRIVER = wire.NotAsleep(1, "a thread is in the driver")
 ZEROS = ctypes.create_string_buffer(4096)
+DEVICE_MEMORY, HOST_MEMORY = 1, 3
+"""CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST_NUMA."""
 
 
 def put_to_sleep(peer: Peer, request: int = 1) -> None:
@@ -314,29 +316,39 @@ def shares_with_others(server: LockServer) -> None:
     assert refused(peer) == wire.NotAsleep(1, "it shares memory with other processes", final=True)
 
 
-def never_sleeps_after(server: LockServer, name: str, *arguments: int) -> None:
-    """The call makes memory in the place of its properties, which come last but the flags: on the device, then not."""
+def make(name: str, place: int, *arguments: int) -> int:
+    """What the call answers that makes memory there; -1 stands for where its properties are."""
+    properties = (ctypes.c_int * 22)(1, 0, place, 0)
+    where = ctypes.addressof(properties)
+    return call(name, ctypes.addressof(ZEROS), *(where if each < 0 else each for each in arguments))
+
+
+def only_host_memory_counts(server: LockServer, name: str, *arguments: int) -> None:
+    """Who has it can never sleep; who was refused it, or has that of a device, can."""
     peer = use_device(server)
-    for place, sleeps in ((1, 0), True), ((3, 0), False):
-        properties = (ctypes.c_int * 22)(1, 0, *place)
-        where = ctypes.addressof(properties)
-        assert call(name, ctypes.addressof(ZEROS), *(where if each < 0 else each for each in arguments)) == 0
-        if sleeps:
-            put_to_sleep(peer)
-            peer.send(wire.Awake())
-            client_waits(peer)
+    assert make(name, DEVICE_MEMORY, *arguments) == 0
+    if name == "cuMemCreate":
+        # That is memory, of which the scheduler hears.
+        assert peer.receive() == wire.Footprint(2 << 20)
+    DRIVER.spy_fail(name.encode())
+    assert make(name, HOST_MEMORY, *arguments) != 0
+    DRIVER.spy_fail(None)
+    put_to_sleep(peer)
+    peer.send(wire.Awake())
+    client_waits(peer)
+    assert make(name, HOST_MEMORY, *arguments) == 0
     why = "the driver made it host memory in a handle or a pool"
     assert refused(peer) == wire.NotAsleep(1, why, final=True)
 
 
 def has_a_handle_of_host_memory(server: LockServer) -> None:
     """The driver checkpoints it, and fails to restore it."""
-    never_sleeps_after(server, "cuMemCreate", 2 << 20, -1, 0)
+    only_host_memory_counts(server, "cuMemCreate", 2 << 20, -1, 0)
 
 
 def has_a_pool_of_host_memory(server: LockServer) -> None:
     """The same."""
-    never_sleeps_after(server, "cuMemPoolCreate", -1)
+    only_host_memory_counts(server, "cuMemPoolCreate", -1)
 
 
 if __name__ == "__main__":
