@@ -199,26 +199,22 @@ void nvs_pieces_have_left(struct nvs_device *device)
 	arena->leaves = false;
 }
 
-static bool take_back(struct nvs_device *device)
+static void take_back(struct nvs_device *device)
 {
 	struct nvs_arena *arena;
 
 	if (!nvs_pieces_known(device))
-		return false;
+		return;
 	arena = nvs_arena_lock(device);
 	arena->leaves = true;
 	nvs_arena_unlock(&arena);
 	nvs_room_changed(device);
-	return true;
 }
 
-bool nvs_pieces_take_back(void)
+void nvs_pieces_take_back(void)
 {
-	bool known = false;
-
 	NVS_EACH_DEVICE(device, UINT64_MAX)
-		known |= take_back(device);
-	return known;
+		take_back(device);
 }
 
 bool nvs_pieces_leaving(void)

@@ -32,7 +32,7 @@ void nvs_pieces_have_left(struct nvs_device *device);
 
 /* The driver knows some of the arena. */
 bool nvs_pieces_known(const struct nvs_device *device);
-/* Has the movers of all devices take back what the driver knows. False: it knows nothing. */
-bool nvs_pieces_take_back(void);
+/* Has the movers of all devices take back what the driver knows. */
+void nvs_pieces_take_back(void);
 /* They still do; who hears NVS_NEWS_STORE looks again. */
 bool nvs_pieces_leaving(void);
