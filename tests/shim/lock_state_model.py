@@ -60,6 +60,7 @@ class Event(IntEnum):
     TIMER = lib.NVS_EVENT_TIMER
     GANG = lib.NVS_EVENT_GANG
     LOST = lib.NVS_EVENT_LOST
+    WOKE = lib.NVS_EVENT_WOKE
 
 
 class Action(IntEnum):

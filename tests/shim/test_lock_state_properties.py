@@ -146,6 +146,9 @@ class World:
             self.connected = True
         elif kind is Event.LOCK_OK:
             self.told = wire.State.HOLDING
+        elif kind is Event.WOKE:
+            # The scheduler took the request back when it slept.
+            self.told = wire.State.IDLE
         elif kind in (Event.DRAINED, Event.PUT_OFF):
             self.gate = "closed"
 

@@ -154,17 +154,60 @@ def looks_behind_its_launches(server: LockServer) -> None:
 
 
 def wants_its_turn(server: LockServer) -> None:
-    """Who waits for the lock, has it, or gives it back is not idle."""
+    """Who waits for the lock is outside, and wants to be awake; it asks again then, whoever closed the door."""
     peer, other = use_device(server, 0), use_device(server, 1)
     waiting = start(lambda: launch(STREAM))
     peer.expect(wire.ReqLock)
     waiting.waits()
-    assert refused(peer).text == "it has the lock of a GPU, or waits for it"
-    assert refused(other).text == "a thread waits for its turn"
+    for closing in (peer, other):
+        before = count("cuLaunchKernel")
+        put_to_sleep(closing)
+        closing.expect(wire.Wake)
+        waiting.waits()
+        closing.send(wire.Awake())
+        peer.expect(wire.ReqLock)
+        waiting.waits()
+        assert count("cuLaunchKernel") == before
     peer.grant()
     assert waiting.result() == 0
-    waiting.ends()
-    assert refused(other).text == "it has the lock of a GPU"
+
+
+def waits_with_several_devices(server: LockServer) -> None:
+    """Who waits for the turn of a copy is outside as well, though it asked the driver what it is for."""
+    peer = use_device(server, 0)
+    use_device(server, 1)
+    copying = start(lambda: call("cuMemcpyDtoD_v2", 0x70000000000, 0x70000010000, 1))
+    peer.expect(wire.ReqLock)
+    copying.waits()
+    put_to_sleep(peer)
+    peer.expect(wire.Wake)
+    peer.send(wire.Awake())
+    peer.expect(wire.ReqLock)
+
+
+def waits_for_another_scheduler(server: LockServer) -> None:
+    """Who waits for its turn and sleeps says both to the next scheduler, and asks again when it is awake."""
+    peer = use_device(server)
+    waiting = start(lambda: launch(STREAM))
+    peer.expect(wire.ReqLock)
+    waiting.waits()
+    put_to_sleep(peer)
+    peer.connection.close()
+    peer = server.accept()
+    assert peer.register.state is wire.State.WAITING
+    assert peer.expect(wire.Asleep) == wire.Asleep(0)
+    peer.expect(wire.Wake)
+    peer.send(wire.Awake())
+    peer.expect(wire.ReqLock)
+    peer.grant()
+    assert waiting.result() == 0
+
+
+def has_the_lock(server: LockServer) -> None:
+    """Who has the lock, or gives it back, is not idle."""
+    peer, other = use_device(server, 0), use_device(server, 1)
+    take_lock(peer)
+    assert refused(peer).text == refused(other).text == "it has the lock of a GPU"
     hold("cuCtxSynchronize")
     peer.revoke()
     poll_until(lambda: count("cuCtxSynchronize"), "the worker synchronizes")

@@ -56,7 +56,7 @@ static void post_register(struct nvs_client *client, const struct nvs_lock_actio
 		nvs_pending_add(&client->pending, NVS_NEWS_FOOTPRINT);
 	client->notices_known = 0;
 	client->lost_known = false;
-	client->sleep.wake_said = 0;
+	nvs_sleep_registers(client);
 	post(client, &frame);
 }
 
@@ -140,7 +140,6 @@ static void ask_worker(struct nvs_client *client, enum nvs_job job)
 		nvs_worker_spare(&client->worker, job);
 		return;
 	}
-
 	if (job == NVS_JOB_DRAIN && !client->state.in_gang)
 		nvs_memory_give_up(&client->memory);
 	if (job == NVS_JOB_DRAIN)
@@ -218,6 +217,7 @@ static void carry_out(struct nvs_client *client, const struct nvs_lock_action *a
 		 * one goes first.
 		 */
 		post_memory(client, nvs_now_us(), true);
+		client->asked_at = nvs_door_openings();
 		say(client, action);
 		break;
 	case NVS_ACTION_SEND_LOCK_RELEASED:
@@ -319,6 +319,8 @@ static void handle_pending(struct nvs_client *client)
 		lose(client);
 	if (nvs_pending_take(&client->pending, NVS_NEWS_WANTED))
 		feed_kind(client, NVS_EVENT_WANTED);
+	if (nvs_sleep_asks_again(client))
+		feed_kind(client, NVS_EVENT_WOKE);
 	if (nvs_pending_take(&client->pending, NVS_NEWS_MEMORY_WAITS))
 		nvs_memory_waits(&client->memory, &client->state, &client->connection);
 	handle_reports(client);

@@ -189,6 +189,13 @@ static NVS_LOCK_RULE(on_lost)
 	return true;
 }
 
+/* A scheduler that did not hear of the sleep hears this one twice. */
+static NVS_LOCK_RULE(on_woke)
+{
+	nvs_lock_act(out, NVS_ACTION_SEND_REQ_LOCK);
+	return true;
+}
+
 static uint64_t drain_deadline(const struct nvs_lock_state *state)
 {
 	return state->lock == NVS_LOCK_HOLDING ? state->drain_at : NVS_LOCK_NEVER;
@@ -275,6 +282,7 @@ static const struct {
 	{ NVS_EVENT_REASON, UP, ANY_LOCK, on_reason },
 	{ NVS_EVENT_GANG, UP, ANY_LOCK, on_gang },
 	{ NVS_EVENT_LOST, ANY_LINK, ANY_LOCK, on_lost },
+	{ NVS_EVENT_WOKE, UP, WAITING, on_woke },
 	{ NVS_EVENT_TIMER, ANY_LINK, ANY_LOCK, on_timer },
 };
 
@@ -360,9 +368,10 @@ const char *nvs_lock_name(int lock)
 const char *nvs_lock_event_name(int kind)
 {
 	static const char *const names[NVS_EVENT_KINDS] = {
-		"wanted",  "connected", "connect-failed", "disconnected", "bad-frame", "SCHED_ON",
-		"LOCK_OK", "DROP_LOCK", "WAITERS",	  "REFUSED",	  "drained",   "stepping",
-		"put-off", "looked",	"timer",	  "REASON",	  "GANG",      "lost",
+		"wanted",   "connected", "connect-failed", "disconnected", "bad-frame",
+		"SCHED_ON", "LOCK_OK",	 "DROP_LOCK",	   "WAITERS",	   "REFUSED",
+		"drained",  "stepping",	 "put-off",	   "looked",	   "timer",
+		"REASON",   "GANG",	 "lost",	   "woke",
 	};
 
 	return names[kind];

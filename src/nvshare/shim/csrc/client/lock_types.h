@@ -60,7 +60,8 @@ enum nvs_lock_event_kind {
 	NVS_EVENT_REASON = 15,	 /* the answer to ASK_REASON */
 	NVS_EVENT_GANG = 16,	 /* `slots` */
 	NVS_EVENT_LOST = 17,	 /* the device is lost to this process */
-	NVS_EVENT_KINDS = 18,
+	NVS_EVENT_WOKE = 18,	 /* the process slept, and requests from before are void */
+	NVS_EVENT_KINDS = 19,
 };
 
 struct nvs_lock_event {

@@ -54,6 +54,7 @@ struct nvs_client {
 	bool lost_known;	/* to the scheduler: that the device is lost */
 	/* It holds, and the gate is to open with the door (gate/door.h). */
 	bool opens_with_door;
+	uint32_t asked_at; /* openings of the door when the lock was asked for */
 	struct nvs_sleep_frames sleep;
 };
 

@@ -52,6 +52,18 @@ void nvs_sleep_follow(struct nvs_client *client)
 		nvs_store_let_go(client->device);
 }
 
+void nvs_sleep_registers(struct nvs_client *client)
+{
+	client->sleep.wake_said = 0;
+	client->asked_at = nvs_door_openings();
+}
+
+bool nvs_sleep_asks_again(const struct nvs_client *client)
+{
+	return client->state.lock == NVS_LOCK_WAITING && client->state.link == NVS_LINK_UP &&
+	       client->asked_at != nvs_door_openings();
+}
+
 /* The door */
 
 static bool has_files(void)
@@ -85,13 +97,15 @@ void nvs_sleep_registered(struct nvs_client *client)
 	client->sleep.stored_owed = nvs_store_stage(client->device) == NVS_STORE_FILE;
 }
 
-/* The driver is asked to let go only behind the closed door: who is not idle keeps all as it is. */
+/*
+ * The driver is asked to let go only behind the closed door: who is not idle keeps all as it is.
+ * Who waits for the lock is outside of the door, and wants to be awake again at once.
+ */
 void nvs_sleep_hear(struct nvs_client *client, const struct nvs_frame *frame)
 {
 	bool final = false;
-	const char *why = client->state.lock == NVS_LOCK_IDLE
-				  ? nvs_door_close(&final)
-				  : "it has the lock of a GPU, or waits for it";
+	const char *why = client->state.lock <= NVS_LOCK_WAITING ? nvs_door_close(&final)
+								 : "it has the lock of a GPU";
 
 	if (why) {
 		answer(client, NVS_NOT_ASLEEP, frame->request, why, final);

@@ -13,6 +13,12 @@ struct nvs_frame;
 
 /* The link may have changed. */
 void nvs_sleep_follow(struct nvs_client *client);
+/* REGISTER is said. */
+void nvs_sleep_registers(struct nvs_client *client);
+/* It waits for the lock, and what it asked for before its process slept the scheduler has taken
+ * back.
+ */
+bool nvs_sleep_asks_again(const struct nvs_client *client);
 /* Who registers behind a closed door says so, and whether a file has its host memory. */
 void nvs_sleep_registered(struct nvs_client *client);
 void nvs_sleep_hear(struct nvs_client *client, const struct nvs_frame *frame);

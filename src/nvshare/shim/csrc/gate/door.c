@@ -118,6 +118,20 @@ CUresult nvs_door_enter_slowly(void)
 	return CUDA_SUCCESS;
 }
 
+unsigned int nvs_door_step_out(void)
+{
+	return atomic_exchange(&nvs_mark_mine->inside, 0);
+}
+
+CUresult nvs_door_step_in(unsigned int inside)
+{
+	CUresult result = nvs_door_enter();
+
+	if (result == CUDA_SUCCESS)
+		atomic_store_explicit(&nvs_mark_mine->inside, inside, memory_order_relaxed);
+	return result;
+}
+
 /* Closing */
 
 /*
@@ -139,16 +153,6 @@ static const char *busy_gate(bool *final)
 	return NULL;
 }
 
-static const char *busy_thread(void)
-{
-	if (!nvs_marks_inside())
-		return NULL;
-	NVS_EACH_DEVICE(device, UINT64_MAX)
-		if (atomic_load(&device->gate.waiting))
-			return "a thread waits for its turn";
-	return "a thread is in the driver";
-}
-
 /* Why it may not be closed, while it is CLOSING; NULL: nothing speaks against it. */
 static const char *find_reason(bool *final)
 {
@@ -158,9 +162,7 @@ static const char *find_reason(bool *final)
 	if (why)
 		return why;
 	nvs_marks_order();
-	why = busy_thread();
-	if (!why)
-		why = busy_gate(final);
+	why = nvs_marks_inside() ? "a thread is in the driver" : busy_gate(final);
 	/* Who came meanwhile waits for it to be closed or open. */
 	if (!why && atomic_load(&wanted))
 		why = "a thread is about to use the driver";
@@ -213,7 +215,20 @@ uint32_t nvs_door_closing(void)
 
 bool nvs_door_wanted(void)
 {
-	return atomic_load(&wanted);
+	if (atomic_load(&wanted))
+		return true;
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		if (atomic_load(&device->gate.waiting))
+			return true;
+	return false;
+}
+
+/* In this order: a closing that comes in between makes it another one's number, never the next. */
+uint32_t nvs_door_openings(void)
+{
+	uint32_t count = atomic_load(&closings);
+
+	return count - (atomic_load(&nvs_door_state) != NVS_DOOR_OPEN);
 }
 
 void nvs_door_link(const struct nvs_device *device, bool up)

@@ -66,6 +66,13 @@ static inline void nvs_door_leave(void)
 		atomic_store_explicit(&mark->inside, inside - 1, memory_order_release);
 }
 
+/*
+ * Who waits for a turn may do so outside: how deep it was inside then, for nvs_door_step_in. That
+ * waits for the door, and is left out where the call fails anyway.
+ */
+unsigned int nvs_door_step_out(void);
+CUresult nvs_door_step_in(unsigned int inside);
+
 /* What a call answers that asks the driver before it comes to a gate, which knows of it then. */
 #define NVS_BEHIND_DOOR(call)                            \
 	__extension__({                                  \
@@ -100,8 +107,13 @@ const char *nvs_door_close(bool *final);
 void nvs_door_open(bool lost);
 /* Which closing it is while it is closed, from 1 on; 0: it is not. */
 uint32_t nvs_door_closing(void);
-/* A call waits at the closed door, or did since it was closed. */
+/* A call waits at the closed door or for its turn, or did at the door since it was closed. */
 bool nvs_door_wanted(void);
+/*
+ * How often it was opened after it was closed: another number than before means that what the
+ * scheduler heard before may be void, and so does what it hears behind the closed door.
+ */
+uint32_t nvs_door_openings(void);
 /* Whether the device's client can have the process woken. */
 void nvs_door_link(const struct nvs_device *device, bool up);
 

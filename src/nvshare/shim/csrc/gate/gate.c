@@ -170,7 +170,16 @@ static CUresult refusal(const struct nvs_device *device)
 		       : NVS_CALL(cuCtxGetDevice, &ordinal);
 }
 
-static CUresult enter_mask(struct nvs_pass *pass, uint64_t mask)
+/* `outside`: no frame of the driver is below. */
+static CUresult wait_outside(struct nvs_device *device, int seen, bool outside)
+{
+	unsigned int inside = outside ? nvs_door_step_out() : 0;
+	CUresult result = wait_or_fail(device, seen);
+
+	return inside && result == CUDA_SUCCESS ? nvs_door_step_in(inside) : result;
+}
+
+static CUresult enter_mask(struct nvs_pass *pass, uint64_t mask, bool outside)
 {
 	struct nvs_mark *mark = pass->mark;
 	int seen = NVS_GATE_OPEN;
@@ -190,9 +199,9 @@ static CUresult enter_mask(struct nvs_pass *pass, uint64_t mask)
 		if (!obstacle)
 			return CUDA_SUCCESS;
 		/*
-		 * Nothing is held while it waits: not the captures' end, not the mark; but the
-		 * door, since who waits for a turn is not idle. A handler of a signal may submit
-		 * meanwhile, or end the wait by a jump, after which the process never sleeps.
+		 * Nothing is held while it waits: not the captures' end, not the mark, and the door
+		 * only inside another call. A handler of a signal may submit meanwhile, or end the
+		 * wait by a jump.
 		 */
 		if (pass->capturing)
 			nvs_capture_passed();
@@ -201,13 +210,13 @@ static CUresult enter_mask(struct nvs_pass *pass, uint64_t mask)
 		mark->depth = 0;
 		result = refusal(obstacle);
 		if (result == CUDA_SUCCESS)
-			result = wait_or_fail(obstacle, seen);
+			result = wait_outside(obstacle, seen, outside);
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
 }
 
-CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
+static CUresult enter(struct nvs_pass *pass, uint64_t mask, void *stream, bool outside)
 {
 	/* The program may look at errno later: what is called here must not show in it. */
 	NVS_KEEP_ERRNO;
@@ -223,15 +232,26 @@ CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
 	if (pass->mark->depth)
 		pass->mark->depth++;
 	else
-		result = enter_mask(pass, with_reached(mask));
+		result = enter_mask(pass, with_reached(mask), outside);
 	/* From here on it is the mark of its devices that the door sees. */
 	nvs_door_leave();
 	return result;
 }
 
+static bool is_outside(const struct nvs_mark *mark)
+{
+	return !mark || !atomic_load_explicit(&mark->inside, memory_order_relaxed);
+}
+
+CUresult nvs_gate_enter_mask(struct nvs_pass *pass, uint64_t mask, void *stream)
+{
+	return enter(pass, mask, stream, is_outside(nvs_mark_mine));
+}
+
 CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream)
 {
 	struct nvs_mark *mark = nvs_mark_mine;
+	bool outside = is_outside(mark);
 	struct nvs_device *device;
 	CUresult result;
 
@@ -255,7 +275,7 @@ CUresult nvs_gate_enter_slowly(struct nvs_pass *pass, void *stream)
 		*pass = (struct nvs_pass){ .at_door = true };
 		return CUDA_SUCCESS;
 	}
-	result = nvs_gate_enter_mask(pass, 1ULL << device->ordinal, stream);
+	result = enter(pass, 1ULL << device->ordinal, stream, outside);
 	pass->device = device;
 	nvs_door_leave();
 	return result;

@@ -15,6 +15,7 @@
 
 #include "cuda/abi.h"
 #include "gate/device.h"
+#include "gate/door.h"
 #include "gate/lost.h"
 #include "gate/marks.h"
 #include "gate/pacing.h"
@@ -65,6 +66,21 @@ static inline CUresult nvs_gate_enter(struct nvs_pass *pass, void *stream)
 	}
 	return nvs_gate_enter_slowly(pass, stream);
 }
+
+/*
+ * The same in a hook, for the devices of a mask that the driver may be asked for; none: for the
+ * stream's. It is asked behind the door, and the turn is waited for outside.
+ */
+#define NVS_GATE_ENTER_FOUND(stream, devices)                                                   \
+	__extension__({                                                                         \
+		uint64_t nvs_mask = 0;                                                          \
+		CUresult nvs_found = NVS_BEHIND_DOOR((nvs_mask = (devices), CUDA_SUCCESS));     \
+                                                                                                \
+		if (nvs_found == CUDA_SUCCESS)                                                  \
+			nvs_found = nvs_mask ? nvs_gate_enter_mask(&nvs_pass, nvs_mask, stream) \
+					     : nvs_gate_enter(&nvs_pass, stream);               \
+		nvs_found;                                                                      \
+	})
 
 static inline void nvs_gate_leave(struct nvs_pass *pass, CUresult result)
 {

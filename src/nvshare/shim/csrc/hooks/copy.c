@@ -106,18 +106,16 @@ static bool may_touch_others(void)
 	       !(mark && mark->depth);
 }
 
-static CUresult enter_all(struct nvs_pass *pass, uint64_t mask, CUstream stream)
+/* With one device, or none, the driver will say what is wrong. */
+static uint64_t if_several(uint64_t mask)
 {
-	mask |= bit(nvs_device_of(stream));
-	/* One device, or none: the driver will say what is wrong. */
-	if (!(mask & (mask - 1)))
-		return nvs_gate_enter(pass, stream);
-	return nvs_gate_enter_mask(pass, mask, stream);
+	return mask & (mask - 1) ? mask : 0;
 }
 
-#define ENTER(stream, operands)                                           \
-	__builtin_expect(may_touch_others(), 0)                           \
-		? NVS_BEHIND_DOOR(enter_all(&nvs_pass, operands, stream)) \
+#define ENTER(stream, operands)                                                             \
+	__builtin_expect(may_touch_others(), 0)                                             \
+		? NVS_GATE_ENTER_FOUND(stream,                                              \
+				       if_several((operands) | bit(nvs_device_of(stream)))) \
 		: nvs_gate_enter(&nvs_pass, stream)
 
 #define COPY(symbol, parameters, arguments, stream, operands) \
@@ -145,26 +143,18 @@ static CUresult enter_all(struct nvs_pass *pass, uint64_t mask, CUstream stream)
 			      AGAIN(arguments, stream, to, from, true, hStream = nvs_across.own))
 #include "hooks.def"
 
-/* Copies that name two contexts are from one to the other. */
-static CUresult enter_pair(struct nvs_pass *pass, CUcontext one, CUcontext other, CUstream stream)
+/* Copies that name two contexts are from one to the other. With one device in use, all is its. */
+static uint64_t of_pair(CUcontext one, CUcontext other)
 {
-	const struct nvs_device *devices[2];
-	uint64_t mask = 0;
-
-	/* With one device in use, everything is its. */
 	if (atomic_load_explicit(&nvs_device_only, memory_order_acquire))
-		return nvs_gate_enter(pass, stream);
-	devices[0] = nvs_device_of_context(one);
-	devices[1] = nvs_device_of_context(other);
-	for (int i = 0; i < 2; i++)
-		mask |= devices[i] ? 1ULL << devices[i]->ordinal : 0;
-	return mask ? nvs_gate_enter_mask(pass, mask, stream) : nvs_gate_enter(pass, stream);
+		return 0;
+	return bit(nvs_device_of_context(one)) | bit(nvs_device_of_context(other));
 }
 
 /* `one` and `other` are the contexts of the copy. */
 #define PAIR(symbol, one, other, stream, arguments, ...)   \
 	NVS_PASSING_HOOK(symbol, (__VA_ARGS__), arguments, \
-			 NVS_BEHIND_DOOR(enter_pair(&nvs_pass, one, other, stream)))
+			 NVS_GATE_ENTER_FOUND(stream, of_pair(one, other)))
 
 PAIR(cuMemcpyPeer, dstContext, srcContext, NULL,
      (dstDevice, dstContext, srcDevice, srcContext, ByteCount), CUdeviceptr_v2 dstDevice,

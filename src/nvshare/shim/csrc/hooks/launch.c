@@ -10,8 +10,7 @@
 #include "gate/streams.h"
 #include "memory/memory.h"
 
-static CUresult enter_all(struct nvs_pass *pass, const CUDA_LAUNCH_PARAMS_v1 *launches,
-			  unsigned int count)
+static uint64_t of_all(const CUDA_LAUNCH_PARAMS_v1 *launches, unsigned int count)
 {
 	uint64_t mask = 0;
 
@@ -20,15 +19,16 @@ static CUresult enter_all(struct nvs_pass *pass, const CUDA_LAUNCH_PARAMS_v1 *la
 
 		mask |= device ? 1ULL << device->ordinal : 0;
 	}
-	return mask ? nvs_gate_enter_mask(pass, mask, launches[0].stream)
-		    : nvs_gate_enter(pass, NULL);
+	return mask;
 }
 
 NVS_PASSING_HOOK(cuLaunchCooperativeKernelMultiDevice,
 		 (CUDA_LAUNCH_PARAMS_v1 * launchParamsList, unsigned int numDevices,
 		  unsigned int flags),
 		 (launchParamsList, numDevices, flags),
-		 NVS_BEHIND_DOOR(enter_all(&nvs_pass, launchParamsList, numDevices)))
+		 NVS_GATE_ENTER_FOUND(launchParamsList &&numDevices ? launchParamsList[0].stream
+								    : NULL,
+				      of_all(launchParamsList, numDevices)))
 
 /* A graph with memory nodes allocates when it is launched: the account must look again. */
 #define GRAPH_LAUNCH(symbol, stream)                                                           \
