@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from tests.shim.controlled_program import ControlledProgram
 
 SIZE = 96 * MIB
 """Of one program's data: host memory has room for two."""
+
+ROUNDS = 30
+"""Of one program that computes all the time."""
 
 StartProgram = Callable[..., ControlledProgram]
 
@@ -65,6 +69,32 @@ def test_more_data_than_host_memory(
     assert not [line for line in scheduler.log() if line["level"] == "error"]
 
 
+def test_programs_that_are_never_idle(
+    serve: Callable[..., Scheduler], devices: dict[str, str], start_calling: StartProgram
+) -> None:
+    """Four compute all the time where three contexts fit: each has its turns, for which others sleep."""
+    scheduler = serve("--quantum", "1", environment=devices)
+    programs = [start_calling() for _ in range(4)]
+    for seed, program in enumerate(programs):
+        opens(program)
+        allocates(program, "data", SIZE, seed)
+    before, rounds = _slept(scheduler), [0] * len(programs)
+
+    def compute(seed: int) -> None:
+        while min(rounds) < ROUNDS:
+            _is_right(programs[seed], seed)
+            rounds[seed] += 1
+
+    with ThreadPoolExecutor(len(programs)) as pool:
+        for done in [pool.submit(compute, seed) for seed in range(len(programs))]:
+            done.result(timeout=4 * TIMEOUT_SECONDS)
+    assert _slept(scheduler) > before + 1
+
+
+def _slept(scheduler: Scheduler) -> int:
+    return sum(client.sleeps for device in scheduler.status().devices for client in device.clients)
+
+
 def _sleeps(program: ControlledProgram, devices: dict[str, str]) -> None:
     poll_until(lambda: _is_checkpointed(program, devices), "it sleeps", TIMEOUT_SECONDS)
 
@@ -75,4 +105,8 @@ def _has_files(scheduler: Scheduler) -> None:
 
 def _are_right(programs: list[ControlledProgram]) -> None:
     for seed, program in enumerate(programs):
-        assert program.do(f"wrong data {SIZE} {seed}") == "0"
+        _is_right(program, seed)
+
+
+def _is_right(program: ControlledProgram, seed: int) -> None:
+    assert program.do(f"wrong data {SIZE} {seed}") == "0"

@@ -65,8 +65,7 @@ class Core:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._policy = settings.policy
-        self._quantum_seconds = settings.quantum_seconds
+        self._policy, self._quantum_seconds = settings.policy, settings.quantum_seconds
         self._devices: dict[str, Device] = {}
         self._clients: dict[int, tuple[Client, Device]] = {}
         self._deadlines: dict[str, float] = {}
@@ -75,8 +74,8 @@ class Core:
         self._containers = Containers()
         self._gangs = Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
-        self._sleeping = sleeping = Sleeping(self._clients, self._host, settings.sleep_after_seconds)
         self._last_grant = self._last_ticket = 0
+        self._sleeping = sleeping = Sleeping(self._clients, self._host, settings.sleep_after_seconds, self._new_ticket)
         self._changed: dict[str, Device] = {}
         """Devices of which something was recorded since the last plan, in that order."""
         self._actions: list[Action] = []
@@ -190,8 +189,7 @@ class Core:
 
     def client_apart(self, client: int, now: float) -> ClientSnapshot:
         """The same without its place in the line, at a cost that does not grow with the line."""
-        known, _device = self._clients[client]
-        return known.snapshot(now)
+        return self._clients[client][0].snapshot(now)
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""
@@ -218,8 +216,10 @@ class Core:
             client.advance(Step.REQUESTED_AGAIN)
             client.summoned = False
             return False
+        if client.asks_in_vain:
+            return False
         check(client, Step.REQUESTED, event)
-        if not client.stay.resumes(client.since, now):
+        if not client.resumes(now):
             client.ticket = self._new_ticket()
         device.request(client, now)
         self._gangs.asks(client, device, now)

@@ -14,6 +14,7 @@ from nvshare.scheduler.core.events import (
     Policy,
     ResidencyReported,
 )
+from nvshare.scheduler.core.lock.lines import lines
 from nvshare.scheduler.core.lock.lock import Lock
 from nvshare.scheduler.core.memory.admission import Sleepers
 from nvshare.scheduler.core.memory.ledger import Ledger
@@ -145,7 +146,7 @@ class Device:
         # The first context comes before anything else.
         memory.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
         self._recount(client)
-        self.residency.ask(client)
+        self.residency.ask(client, now)
         if client.state is ClientState.HOLDING and self.residency.admission.refusal(client, now) is None:
             self._expect(client, event.footprint_bytes)
 
@@ -158,9 +159,11 @@ class Device:
         if counted != (memory.footprint_bytes, memory.growing_bytes, memory.unmovable_bytes):
             self._recount(client)
 
-    def fall_asleep(self, client: Client) -> None:
-        """A client that swaps has nothing on the device any more, not even a context."""
+    def fall_asleep(self, client: Client, now: float) -> None:
+        """A client that swaps has nothing on the device any more, not even a context; nor does it wait for the lock."""
         memory = client.memory
+        if client.state is ClientState.WAITING:
+            self.lock.fall_asleep(client, now)
         if not memory.pinned_measured:
             assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
             memory.pinned_bytes = int(UNKNOWN_CONTEXTS * assumed)
@@ -168,11 +171,11 @@ class Device:
         self.residency.forget_growth(client)
         self._recount(client)
 
-    def come_back(self, client: Client) -> None:
+    def come_back(self, client: Client, now: float) -> None:
         """One that is asleep needs its context again."""
         client.memory.come_back()
         self._recount(client)
-        self.residency.ask(client)
+        self.residency.ask(client, now)
 
     def wake(self, client: Client) -> None:
         """It has its context again."""
@@ -189,16 +192,16 @@ class Device:
                 return
             memory.has_context |= measured and pinned_bytes > 0 and memory.growth is None
         self.ledger.pin(memory, pinned_bytes, measured=measured)
+        for each in (*self.residency.growing.values(), *self.residency.queue.clients) if measured else ():
+            self._assume_context(each)
 
-    def lacks_sleep(self, now: float) -> bool:
-        """Whether somebody asks for memory, or waits, that has room only when others sleep."""
-        residency = self.residency
-        if any(residency.admission.lacks_sleep(client, now) for client in residency.growing.values()):
-            return True
-        if residency.queue.lacks_sleep(now):
-            return True
-        waiting = (client for unit in self.lock.turns.in_turn() for client in unit.coming)
-        return any(residency.fits_asleep(client) for client in waiting if residency.never_fits(client))
+    def needy(self, now: float) -> Client | None:
+        """Who has room, for its memory or its context, only when others sleep that don't; of several, the first."""
+        residency, turns = self.residency, self.lock.turns
+        waiting = [client for unit in turns.in_turn() for client in unit.coming]
+        asking = {client.number: client for client in (*residency.growing.values(), *residency.queue.clients, *waiting)}
+        in_order = sorted(asking.values(), key=turns.place)
+        return next((client for client in in_order if residency.lacks_sleep(client, now)), None)
 
     # What is to be done.
 
@@ -230,10 +233,10 @@ class Device:
     def snapshot(self, now: float) -> DeviceSnapshot:
         """The device and its clients at ``now``."""
         lock = self.lock
-        lines = {client.number: line for client, line in lock.lines(now)}
+        places = {client.number: line for client, line in lines(lock, self.residency, now)}
         kept = self.requests.kept_bytes
         clients = tuple(
-            client.snapshot(now, lines.get(client.number), kept_bytes=kept(client.container))
+            client.snapshot(now, places.get(client.number), kept_bytes=kept(client.container))
             for client in self._clients.values()
         )
         return DeviceSnapshot(
@@ -262,7 +265,7 @@ class Device:
 
     def line(self, client: Client, now: float) -> Line | None:
         """Where a client waits at ``now``; None: it does not."""
-        return next((line for waiter, line in self.lock.lines(now) if waiter is client), None)
+        return next((line for waiter, line in lines(self.lock, self.residency, now) if waiter is client), None)
 
     def _expect(self, client: Client, growing_bytes: int) -> None:
         """What the footprint of one that waits for memory will be; 0: it stays as it is."""
@@ -274,7 +277,8 @@ class Device:
         self.lock.resize(client, lambda: self.ledger.recount(client.memory))
 
     def _assume_context(self, client: Client) -> None:
-        """It was assumed to have no context, or was refused one; but whoever wants to work has one."""
-        if not client.memory.pinned_measured and client.memory.pinned_bytes == 0:
-            assumed = self.ledger.assumed_pinned_bytes(client.memory, self._settings.assumed_pinned_bytes)
-            self.ledger.pin(client.memory, assumed, measured=False)
+        """It was assumed to have none, or a smaller one than there are here; but whoever wants to work has one."""
+        memory = client.memory
+        assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
+        if not memory.pinned_measured and not memory.asleep and (not memory.pinned_bytes or not memory.has_context):
+            self.ledger.pin(memory, max(memory.pinned_bytes, assumed), measured=False)

@@ -95,7 +95,8 @@ class Ends:
         for party in parties:
             for client, device in party.clients:
                 growth = client.memory.growth
-                asks = client is asker or (growth is not None and growth.wait is not None)
+                waits = growth is not None and growth.wait is not None and not growth.wait.for_sleep
+                asks = client is asker or waits
                 party.waiting += [client] if asks else []
                 party.has.append(_load(client, device))
                 party.wants.append(_load(client, device, grown=asks))

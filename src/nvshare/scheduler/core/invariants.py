@@ -1,7 +1,8 @@
 """What holds after every plan, whatever happened before.
 
 1. Whoever waits has somebody who still has to do something, or a moment at which the core acts by itself; or only the
-   user or the machine can end what it waits for, and a snapshot says what that is.
+   user or the machine can end what it waits for, and a snapshot says what that is. Who has room when others sleep does
+   not wait for their ends.
 2. A plan promises no memory that is not there: of a device, of the host, or of a container's limit. What it promises is
    counted at its worst: each client may go by anything that it was told and has not answered.
 3. A plan that says no moment rests: as long as nothing happens there is nothing more to do.
@@ -86,8 +87,10 @@ class CheckedCore(Core):
     def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
         devices = self.snapshot(now)
         for device in devices:
+            needy = self._devices[device.device].needy(now)
             for client in filter(waits, device.clients):
-                if not reasons(self.client(client.client, now), device, devices):
+                for_sleep = needy is not None and client.client == needy.number
+                if not reasons(self.client(client.client, now), device, devices, for_sleep=for_sleep):
                     yield client
 
 
@@ -115,8 +118,13 @@ def waits(client: ClientSnapshot) -> bool:
     return client.state is ShownState.HOLDING and swap is not None and swap.out_bytes > 0
 
 
-def reasons(client: ClientSnapshot, device: DeviceSnapshot, devices: tuple[DeviceSnapshot, ...]) -> list[str]:
-    """Of what a client that waits is shown to wait for, that which only the user or the machine can end."""
+def reasons(
+    client: ClientSnapshot, device: DeviceSnapshot, devices: tuple[DeviceSnapshot, ...], *, for_sleep: bool = False
+) -> list[str]:
+    """Of what a client that waits is shown to wait for, that which only the user or the machine can end.
+
+    ``for_sleep``: it has room when others sleep.
+    """
     line, wait = client.line, client.wait
     found: list[str] = []
     if any(each.recovering for each in devices):
@@ -132,7 +140,7 @@ def reasons(client: ClientSnapshot, device: DeviceSnapshot, devices: tuple[Devic
     where = [device] if client.gang is None else list(devices)
     all_clients = [each for place in devices for each in place.clients if each.client != client.client]
     others = [each for each in all_clients if not each.container or each.container != client.container]
-    if client.swap is not None and client.swap.wait and any(map(_may_end, others)):
+    if client.swap is not None and client.swap.wait and not for_sleep and any(map(_may_end, others)):
         found.append(client.swap.wait)
     # One that does not come in itself, too: its process is stopped.
     for other in (each for place in where for each in place.clients):

@@ -30,6 +30,8 @@ class Step(StrEnum):
     REQUESTED = "requested"
     SUMMONED = "summoned"
     """Another member of its gang wants the lock."""
+    FELL_ASLEEP = "fell asleep"
+    """Its process sleeps while it waits; it asks again when it is awake."""
     REQUESTED_AGAIN = "requested again"
     """A client that was summoned also asks for the lock, which crossed that."""
     GRANTED = "granted"
@@ -56,6 +58,7 @@ TRANSITIONS: Final[Mapping[ClientState, Mapping[Step, ClientState]]] = {
     },
     ClientState.WAITING: {
         Step.GRANTED: ClientState.HOLDING,
+        Step.FELL_ASLEEP: ClientState.IDLE,
         Step.REQUESTED_AGAIN: ClientState.WAITING,
         Step.RELEASED_AGAIN: ClientState.WAITING,
     },

@@ -265,12 +265,16 @@ class SwapMachine(RuleBasedStateMachine):
         for _ in range(3 * SLOTS):
             self.clean_up()
             self.deliver_all()
-            self.wait(70.0)
+            self.let_pass(70.0)
             self.deliver_all()
             for process in self.processes.values():
                 assert process.grant is None or process.runs, "somebody holds and is not wholly on the device"
         assert all(process.turns > turns for process, turns in waiting.items()), "somebody waits for ever"
         assert all(process.wanted is None for process in self.processes.values()), "a growth is never answered"
+
+    def let_pass(self, seconds: float) -> None:
+        """Turns pass that nobody has to leave within less."""
+        self.wait(seconds)
 
     @invariant()
     def nothing_is_given_twice(self) -> None:

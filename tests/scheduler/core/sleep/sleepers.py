@@ -6,6 +6,7 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import (
     DeviceSeen,
     PinnedMeasured,
+    Policy,
 )
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.idleness import MOST_PATIENCE
@@ -25,11 +26,13 @@ def sleepers(
     reserve: float = 1,
     host: float = 1000,
     file: float = 0,
+    exclusive: bool = False,
 ) -> Table:
     """Clients that can sleep, each idle with a gibibyte; the process of each has its number."""
     table = Table(pinned=context)
     table.core = Core(
         Settings(
+            policy=Policy.EXCLUSIVE if exclusive else Policy.AUTO,
             quantum_seconds=30.0,
             assumed_pinned_bytes=int(context * GIB),
             reserve_bytes=int(reserve * GIB),

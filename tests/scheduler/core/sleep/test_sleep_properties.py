@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, invariant, rule
 from nvshare.scheduler.core.actions import Action, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, Policy, TermsSet
+from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, LockRequested, Policy, TermsSet
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.sleep_events import (
@@ -54,17 +54,27 @@ class Sleeper(Process):
     """What the checkpoint keeps for it; 0: it is not checkpointed."""
     calls: bool = False
     """A call waits at the door."""
+    wakes: int = 0
+    asks: bool = False
+    """It waited for its turn when the door was closed, and will again."""
     stored: bool = False
     """Its host memory is in a file, but for ``back`` of it."""
     back: int = 0
     terms: Terms | None = None
     yields: bool = False
     """It is to give way when it is idle."""
+    busy: bool = False
+    """It never is, and asks for the lock again as soon as it gave it back."""
 
     def read(self) -> None:
         if self.inbox and isinstance(self.inbox[0], TellWaiters):
             self.yields = self.inbox[0].idle_seconds > 0
         Process.read(self)
+
+    def release(self) -> None:
+        Process.release(self)
+        if self.busy:
+            self.ask()
 
 
 class SleepMachine(SwapMachine):
@@ -84,11 +94,21 @@ class SleepMachine(SwapMachine):
         reserve=st.sampled_from((RESERVE, 16 * MIB)),
         memory=st.sampled_from(((100, 0), (100, 100), (6, 100), (4, 3))),
         sizes=st.lists(SIZES, min_size=3, max_size=SLOTS),
+        foreign=st.sampled_from((12, 13, 14)),
+        busy=st.booleans(),
     )
     def start(  # type: ignore[override]
-        self, policy: Policy, after: float | None, reserve: int, memory: tuple[int, int], sizes: list[int]
+        self,
+        policy: Policy,
+        after: float | None,
+        reserve: int,
+        memory: tuple[int, int],
+        sizes: list[int],
+        foreign: int,
+        busy: bool,
     ) -> None:
         host, file = memory
+        self.foreign = {DEVICE: foreign * GIB}
         self.settings = Settings(
             policy=policy,
             assumed_pinned_bytes=PINNED,
@@ -103,6 +123,7 @@ class SleepMachine(SwapMachine):
         for slot, size in enumerate(sizes):
             self.grow(slot, 0)
             self.grow(slot, size)
+            self.be_busy(slot, busy)
             self.ask([slot])
         self.deliver_all()
 
@@ -123,6 +144,31 @@ class SleepMachine(SwapMachine):
             # It may not be possible now.
             with contextlib.suppress(IllegalEvent):
                 self.handle(SleepAsked(process.pid))
+
+    @rule(slot=SLOT, busy=st.booleans())
+    def be_busy(self, slot: int, busy: bool) -> None:
+        if isinstance(process := self.able(slot), Sleeper):
+            process.busy = busy
+            process.ask()
+
+    @rule(slot=SLOT, size=st.sampled_from((64 * MIB, 256 * MIB)))
+    def load(self, slot: int, size: int) -> None:
+        """Its context grows, as far as there is room that nobody was promised, and is measured."""
+        process = self.able(slot)
+        if process and process.pinned and not self.dead and self.promised_bytes() + size <= TOTAL:
+            process.pinned += size
+            self.measure(slot)
+
+    def promised_bytes(self) -> int:
+        """What others may have of the device, with all that anybody may bring there."""
+        promised = self.foreign[DEVICE]
+        for process in self.processes.values():
+            shown = self.core.client(process.number, self.now)
+            assert shown.swap is not None
+            context = max(shown.pinned_bytes, process.pinned, PINNED if process.wanted else 0)
+            promised += context + max(process.fixed, shown.swap.fixed_bytes)
+            promised += max(process.resident, shown.swap.allotted_bytes, shown.swap.wanted_bytes)
+        return promised
 
     @rule(slot=SLOT)
     def wake_up(self, slot: int) -> None:
@@ -171,19 +217,31 @@ class SleepMachine(SwapMachine):
         self.handle(ArenaStored(process.number))
 
     def close(self, process: Sleeper) -> None:
-        if process.waits or process.grant is not None or process.wanted is not None or process.outbox:
+        says_more = any(not isinstance(event, LockRequested) for event in process.outbox)
+        if process.grant is not None or process.wanted is not None or says_more:
             self.handle(StayedAwake(process.pid, "a thread is in the driver"))
             return
         assert not process.resident, "its memory is not out"
         process.closed, process.context, process.pinned = True, process.pinned, 0
+        process.asks, process.waits = process.waits, False
+        process.calls |= process.asks
         self.handle(FellAsleep(process.pid))
+        if process.calls:
+            self.handle(WakeWanted(process.pid))
 
     def open(self, process: Sleeper) -> None:
         assert not process.stored, "its memory is in a file"
         process.pinned, process.context = process.context, 0
         self.nothing_is_given_twice()
+        # What it asked for before it slept is heard by now.
+        while process.outbox:
+            self.say_one(process)
+        process.wakes += 1
         process.closed = process.calls = False
         self.handle(Woke(process.pid))
+        if process.asks:
+            process.asks = False
+            process.ask()
 
     @invariant()
     def nothing_is_given_twice(self) -> None:
@@ -192,10 +250,18 @@ class SleepMachine(SwapMachine):
 
     @rule()
     def everyone_is_served(self) -> None:
+        sleepers = [each for each in self.processes.values() if isinstance(each, Sleeper)]
+        before = {each: (each.wakes, each.turns, each.asks) for each in sleepers if each.calls}
         SwapMachine.everyone_is_served(self)
-        for process in self.processes.values():
-            if isinstance(process, Sleeper) and process.calls:
-                assert self.may_wait(process), f"a call waits at the door for ever: {process}"
+        for process, (wakes, turns, asks) in before.items():
+            served = process.wakes > wakes and (process.turns > turns or not asks)
+            assert served or self.may_wait(process), f"it waits at the door for ever: {process}"
+
+    def let_pass(self, seconds: float) -> None:
+        """Holders that are never idle are asked to leave, and do so in time."""
+        for _ in range(10):
+            self.wait(seconds / 10)
+            self.deliver_all()
 
     def may_wait(self, process: Sleeper) -> bool:
         """Whether it is shown that others keep it out, and some never sleep of their own or their user's will."""
@@ -257,7 +323,7 @@ class SleepMachine(SwapMachine):
 
     def work(self, process: Process) -> bool:
         """A holder has done what it had to."""
-        if not isinstance(process, Sleeper) or process.grant is None or not process.yields:
+        if not isinstance(process, Sleeper) or process.grant is None or process.busy or not process.yields:
             return False
         process.release()
         return True

@@ -28,6 +28,7 @@ The rules, which hold after every event:
   alone takes no lock away.
 - A holder that has not left within the grace time is *unresponsive*: see stuck.py. While a recorded holder of the
   scheduler before this one is neither back nor dead, nothing is granted.
+- Who is to sleep is passed over, and is asked to leave for one that lacks the room of its context: see way.py.
 - Clients that fit together under ``auto``, and were measured to do better in turns, take turns; mix.py finds that out.
 - In line are *units*: what comes in, holds and leaves as one, a client alone or a gang's members on the device. A gang
   on several devices has each of them alone, and comes in only when gangs.py says so.
@@ -45,13 +46,13 @@ from nvshare.scheduler.core.lock.passing import passing
 from nvshare.scheduler.core.lock.service import NEVER
 from nvshare.scheduler.core.lock.stuck import Stuck
 from nvshare.scheduler.core.lock.turns import Turns
+from nvshare.scheduler.core.lock.way import Way
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.mix.mix import MOST_CLIENTS, Mix
 from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.gang import Phase
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.snapshot import Line, Turn
 from nvshare.scheduler.core.transitions import ClientState, Step
 
 
@@ -78,6 +79,8 @@ class Lock:
         self._ledger = ledger
         self._residency = residency
         self.blocking = Blocking(self.holders, residency, self.turns)
+        self.way = Way(self.holders, self.turns)
+        """Who leaves so that its process can sleep."""
 
     # What happened.
 
@@ -96,6 +99,7 @@ class Lock:
     def remove(self, client: Client, now: float) -> None:
         """A client is gone."""
         self.holders.gone(client)
+        self.way.gone(client)
         self.turns.leave(client, now)
         self.mix.gone(client)
         self._vacate(now)
@@ -113,6 +117,13 @@ class Lock:
         client.advance(Step.SUMMONED)
         client.since, client.summoned = now, True
         self.turns.ask(client, 0.0, 0.0, now)
+
+    def fall_asleep(self, client: Client, now: float) -> None:
+        """The process of a waiter sleeps."""
+        client.advance(Step.FELL_ASLEEP)
+        client.waited_seconds += now - client.since
+        client.since, client.keeps_place = now, True
+        self.turns.line_up(client, waits=False)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
@@ -153,7 +164,7 @@ class Lock:
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = min(self.blocking.end, self.turns.deadline)
+        deadline = min(self.blocking.end, self.turns.deadline, self.way.end)
         if (grace_end := self.stuck.grace_end) is not None:
             deadline = min(deadline, grace_end)
         if (trial_end := self.mix.deadline) is not None:
@@ -173,7 +184,8 @@ class Lock:
         self.blocking.find_end()
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
-        self.blocking.tell(moved, actions, self.mix.yielding)
+        self._make_way(first, now, actions)
+        self.blocking.tell(moved, actions, self.mix.yielding | self.way.leaving)
         if (grace_end := self.stuck.grace_end) is not None and now >= grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)
@@ -249,17 +261,6 @@ class Lock:
         self.holders.leaves(client)
         actions.append(Revoke(client.number, client.grant))
 
-    def lines(self, now: float) -> Iterator[tuple[Client, Line]]:
-        """Each that waits, and where."""
-        ahead = (*self.holders.staying(), *self.blocking.clients.values(), *self.stuck.keepers)
-        ready_at = self.turns.service.ready_at
-        behind = tuple(Turn(client.number, now - client.since, client.holds) for client in ahead)
-        for position, unit in enumerate(self.turns, start=1):
-            for client in unit.coming:
-                too_large, recovering = self._residency.never_fits(client), self.awaited > 0
-                seconds, limit_seconds = now - client.since, max(0.0, ready_at(client.container) - now)
-                yield client, Line(position, len(self.turns), seconds, behind, recovering, too_large, limit_seconds)
-
     def _look_at_mix(self, now: float, actions: list[Action]) -> None:
         """Lets those take turns that fit together, and do better in turns."""
         users: list[Client] | None = None
@@ -310,7 +311,8 @@ class Lock:
     def may_come(self, unit: Unit) -> bool:
         """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
         for client in unit.coming if self._residency.clients else ():
-            if client.silent or self._residency.never_fits(client):
+            is_to_sleep = client.is_held_back or client is self.way.made
+            if client.silent or is_to_sleep or self._residency.never_fits(client):
                 return False
         return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit))
 
@@ -369,6 +371,13 @@ class Lock:
         for client in self.blocking.clients.values():
             self.revoke(client, now, actions)
         self.blocking.forget()
+
+    def _make_way(self, first: Unit | None, now: float, actions: list[Action]) -> None:
+        self.way.find(first, self.blocking.least_seconds)
+        if self.way.holder is not None and now >= self.way.end:
+            self.way.made = self.way.holder
+            self.revoke(self.way.holder, now, actions)
+            self.way.find(first, self.blocking.least_seconds)
 
     def _pass_time(self, now: float, actions: list[Action]) -> None:
         used_up = self.turns.prepare(self.may_come)

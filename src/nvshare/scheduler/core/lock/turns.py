@@ -87,6 +87,13 @@ class Turns:
         """Those that are in line, but for gangs that are passed over."""
         return iter(self) if not self.parts else (unit for unit in self if not _is_passed_over(unit))
 
+    def place(self, client: Client) -> tuple[int, int]:
+        """Where a client waits, or would if it did: who is before another has a lower one."""
+        unit = client.unit
+        if unit in self._rank_of:
+            return self._rank_of[unit], unit.ticket
+        return COMMON[client.priority], client.ticket
+
     def line_up(self, unit: Unit, *, waits: bool) -> None:
         """Whether a unit is in line from now on."""
         if waits and unit not in self:

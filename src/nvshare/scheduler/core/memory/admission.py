@@ -70,7 +70,10 @@ class Sleepers(Protocol):
         """Whether one was given room for its context that it does not use yet."""
 
     def able(self, beside: Client | None) -> list[Client]:
-        """Those that may sleep now, or are about to; ``beside``: without those of this one's process."""
+        """Those that are about to sleep, or could if they did not have the device's lock, which they will give back.
+
+        ``beside``: without those of this one's process.
+        """
 
     def willing_bytes(self, client: Client) -> int:
         """What the contexts of all take that may sleep some time, whatever they do now, when ``client`` has its own."""
@@ -112,20 +115,18 @@ class Admission:
 
     def refusal(self, client: Client, now: float) -> Refusal | None:
         """Why the growth that a client asked for is not possible, not even at best; None: it is, maybe not at once."""
-        view = self._best(now)
-        found = self._lacks(client, view)
-        return found if found is None or found.limited else self._lacks_asleep(client, view, found)
+        return self.verdict(client, now)[0]
 
-    def lacks_sleep(self, client: Client, now: float) -> bool:
-        """Whether the growth that a client asked for is possible only when others sleep that don't."""
-        view = self._best(now)
-        found = self._lacks(client, view)
-        return found is not None and not found.limited and self._lacks_asleep(client, view, found) is None
-
-    def _best(self, now: float) -> View:
+    def verdict(self, client: Client, now: float) -> tuple[Refusal | None, bool]:
+        """The same, and whether it is possible only when others sleep that don't."""
         assumed_bytes = sum(each.memory.pinned_bytes for each in self._unmeasured(now))
         free_bytes = assumed_bytes + self._ledger.departed_bytes
-        return View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.possible_bytes)
+        view = View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.possible_bytes)
+        found = self._lacks(client, view)
+        if found is None or found.limited:
+            return found, False
+        found = self._lacks_asleep(client, view, found)
+        return found, found is None
 
     def _lacks_asleep(self, client: Client, view: View, found: Refusal) -> Refusal | None:
         """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't."""

@@ -79,6 +79,8 @@ class Ledger:
         """What clients that are gone had, where it is not known to be free."""
         self.measurements = 0
         """How often the device was measured."""
+        self._least_context_bytes = 0
+        """The least that was measured of a context here, where memory swaps; 0: none was."""
         self._chosen_reserve_bytes = reserve_bytes
         self._swapping = 0
         """How many clients swap."""
@@ -134,12 +136,12 @@ class Ledger:
 
         Where memory swaps too large an assumption refuses memory for good, and a device with little memory has few
         multiprocessors and small contexts. What is too little the client tells as lacking. Where nothing better is
-        known of the device's total the client's claim counts.
+        known of the device's total the client's claim counts. No context is taken for smaller than all that were here.
         """
         total = self.total_bytes or memory.claimed_total_bytes
         if memory.backend is not Backend.SWAP or not total:
             return assumed_bytes
-        return min(assumed_bytes, int(total * ASSUMED_SHARE))
+        return max(min(assumed_bytes, int(total * ASSUMED_SHARE)), self._least_context_bytes)
 
     def depart(self, departed_bytes: int) -> None:
         """A client that is gone had so much that is not known to be free; negative: now it is."""
@@ -172,6 +174,8 @@ class Ledger:
     def pin(self, memory: Memory, pinned_bytes: int, *, measured: bool) -> None:
         """What a client pins was measured, or a better assumption was found."""
         memory.pinned_bytes, memory.pinned_measured = pinned_bytes, measured
+        if measured and pinned_bytes and memory.backend is Backend.SWAP:
+            self._least_context_bytes = min(self._least_context_bytes or pinned_bytes, pinned_bytes)
         self.recount(memory)
 
     def _count(self, memory: Memory, sign: int) -> None:

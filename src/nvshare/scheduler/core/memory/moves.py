@@ -166,7 +166,7 @@ class Moves:
         """Whose process is about to sleep leaves, one client at a time."""
         for client in list(self._residency.present.clients.values()):
             memory = client.memory
-            leaves = client.process is not None and client.process.leaves and client.state is ClientState.IDLE
+            leaves = client.process is not None and client.process.leaves and not client.holds
             if leaves and self._mover in (None, client) and memory.allotted_bytes > memory.least_bytes:
                 self._evict(client, memory.least_bytes)
                 self._mover = client
@@ -178,7 +178,13 @@ class Moves:
         if client.process is not None and client.process.falls:
             # It asked before it heard that, and stays awake: a thread of it is in the driver.
             return True
-        if (refusal := self._residency.admission.refusal(client, self._now)) is not None:
+        refusal, lacks_sleep = self._residency.admission.verdict(client, self._now)
+        if lacks_sleep:
+            self._residency.queue.put_off(client)
+            del self._residency.growing[client.number]
+            self.resized.append((client, 0))
+            return True
+        if refusal is not None:
             asked, until = ask(self._residency, growth, refusal, self._now)
             self.actions += asked
             if until is not None:

@@ -1,11 +1,14 @@
-"""Growths that are not possible and wait until others end, on one device. Nothing is kept for them, not even a context.
+"""Growths that are not possible and wait until others end, or sleep, on one device.
 
-Whenever something changed that may have been in their way they are looked at again, the oldest client's first, and one
-at a time is asked for anew (residency.py). So who asks for less may have it while another one waits.
+Nothing is kept for them, not even a context. Whenever something changed that may have been in their way they are looked
+at again, who asked first is first, and one at a time is asked for anew (residency.py). So who asks for less may have it
+while another one waits for ends. While one waits until others sleep, nobody behind it has what can't move: else what
+those made free would go to others, again and again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -14,6 +17,8 @@ from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth, Wait
 from nvshare.scheduler.core.terms import WhenFull
+
+_UNTIL_SLEEP: Final = "there is room for it when others sleep"
 
 SURE_SECONDS: Final = 1.0
 """For how long it has to be so that others' ends would not do: what was freed a moment ago is told a little later."""
@@ -53,15 +58,28 @@ class Queue:
         self._put(client, growth, Wait(_until_ends(reason)))
         return True
 
-    def lacks_sleep(self, now: float) -> bool:
+    def put_off(self, client: Client) -> None:
+        """A client's growth waits until others sleep."""
+        growth = client.memory.growth
+        assert growth is not None
+        self._put(client, growth, Wait(_UNTIL_SLEEP, for_sleep=True))
+
+    @property
+    def is_for_sleep(self) -> bool:
+        """Whether one of them waits until others sleep."""
+        return any(_waits(client)[1].for_sleep for client in self._clients.values())
+
+    @property
+    def clients(self) -> Collection[Client]:
+        """Who they are."""
+        return self._clients.values()
+
+    def lacks_sleep(self, client: Client, now: float) -> bool:
         """Whether one of them asks for what is possible only when others sleep that don't."""
-        for client in list(self._clients.values()):
-            growth, wait = self._take(client)
-            lacks = self._admission.lacks_sleep(client, now)
-            self._put(client, growth, wait)
-            if lacks:
-                return True
-        return False
+        growth, wait = self._take(client)
+        _, lacks = self._admission.verdict(client, now)
+        self._put(client, growth, wait)
+        return lacks
 
     def remove(self, number: int) -> None:
         """A client is gone, or asks for something else."""
@@ -77,11 +95,18 @@ class Queue:
         if found_for == self._found_for and not due:
             return None
         self.deadline = now + LOOK_SECONDS
-        for _, client in sorted(self._clients.items()):
+        is_kept = False
+        for client in sorted(self._clients.values(), key=lambda each: each.ticket):
             growth, wait = self._take(client)
-            if (found := self._admission.refusal(client, now)) is None or not (growth.wakes or _wants_to(client)):
+            found, lacks_sleep = self._admission.verdict(client, now)
+            is_behind = is_kept and found is None and client.memory.more_unmovable_bytes > 0
+            if lacks_sleep or is_behind:
+                is_kept = True
+                self.put_off(client)
+                continue
+            if found is None or not (growth.wakes or _wants_to(client)):
                 return client
-            self._put(client, growth, replace(wait, reason=_until_ends(found.reason)))
+            self._put(client, growth, replace(wait, reason=_until_ends(found.reason), for_sleep=False))
         self._found_for = found_for
         return self._given_up(now)
 
@@ -90,7 +115,7 @@ class Queue:
         hopeless = self._ends.hopeless()
         for client in self._clients.values():
             growth, wait = _waits(client)
-            if growth.wakes:
+            if growth.wakes or wait.for_sleep:
                 continue
             since = wait.hopeless_since if client is hopeless else None
             if client is hopeless and since is None:

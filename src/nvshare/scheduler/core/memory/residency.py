@@ -73,11 +73,16 @@ class Residency:
         self.clients[client.number] = client
         self.present.wake(client)
 
-    def ask(self, client: Client) -> None:
+    def ask(self, client: Client, now: float) -> None:
         """A client wants to be admitted so much as its record says."""
-        self.queue.remove(client.number)
+        self.forget_growth(client)
         self.present.wake(client)
-        self.growing[client.number] = client
+        refusal, lacks_sleep = self.admission.verdict(client, now)
+        is_behind = refusal is None and client.memory.more_unmovable_bytes > 0 and self.queue.is_for_sleep
+        if lacks_sleep or is_behind:
+            self.queue.put_off(client)
+        else:
+            self.growing[client.number] = client
 
     def forget_growth(self, client: Client) -> None:
         """A client asks for nothing any more."""
@@ -157,11 +162,19 @@ class Residency:
         footprint_bytes = client.memory.footprint_bytes if client.memory.swaps else 0
         return footprint_bytes > self.ledger.alone_bytes or client.number in self._cramped
 
+    def lacks_sleep(self, client: Client, now: float) -> bool:
+        """Whether one that asks for memory, or waits, has room only when others sleep that don't."""
+        if client.number in self.growing:
+            return self.admission.verdict(client, now)[1]
+        if client in self.queue.clients:
+            return self.queue.lacks_sleep(client, now)
+        return self.never_fits(client) and self.fits_asleep(client)
+
     def fits_asleep(self, client: Client) -> bool:
         """Whether one that never fits might if others slept that don't."""
         asleep_bytes = sum(each.memory.context_bytes for each in self.sleepers.able(client))
-        fits = client.memory.footprint_bytes <= self.ledger.alone_bytes + asleep_bytes
-        return fits and client.number not in self._cramped
+        stays_bytes = self.stays_bytes((client,)) if client.number in self._cramped else 0
+        return client.memory.footprint_bytes <= self.ledger.alone_bytes + asleep_bytes - stays_bytes
 
     @property
     def answer(self) -> tuple[Short | None, bool, frozenset[int], list[int]]:

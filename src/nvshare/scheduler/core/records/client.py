@@ -9,7 +9,7 @@ from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.process import Process, Sleep
-from nvshare.scheduler.core.records.stay import Stay
+from nvshare.scheduler.core.records.stay import KEPT_SECONDS, Stay
 from nvshare.scheduler.core.snapshot import ClientSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
@@ -78,6 +78,9 @@ class Client:
     """It waits, or holds, because its gang does. It may have asked for the lock meanwhile: that may still come."""
     process: Process | None = None
     """Which can sleep; None: it was not said that it can."""
+    keeps_place: bool = False
+    """Its process slept: when it asks for the lock as soon as it is awake it has the place that it had, or that of who
+    began to wait when it wanted to be awake."""
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
 
@@ -111,6 +114,29 @@ class Client:
     def stays_in(self) -> bool:
         """Whether it holds and is not on its way out."""
         return self.state in (ClientState.HOLDING, ClientState.UNRESPONSIVE)
+
+    def resumes(self, now: float) -> bool:
+        """It asks for the lock; whether it has the place that it had."""
+        slept, self.keeps_place = self.keeps_place, False
+        if slept and self.process is not None and now < self.process.woke_at + KEPT_SECONDS:
+            return True
+        return self.stay.resumes(self.since, now)
+
+    @property
+    def asks_in_vain(self) -> bool:
+        """Whether a request for the lock is none: it asks again when it is awake. It does so, too, when it did not fall
+        asleep after its door was closed."""
+        return self.process is not None and (self.process.is_asleep or self.state is not ClientState.IDLE)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its process sleeps, or is only about to wake."""
+        return self.process is not None and self.process.is_asleep
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it is not granted, since its process is to sleep."""
+        return self.process is not None and self.process.is_held_back
 
     @property
     def helps(self) -> bool:
@@ -173,7 +199,7 @@ class Client:
             gang=None if self.tied is None else self.tied.snapshot(),
             wait=wait,
             kept_bytes=kept_bytes,
-            awake_reason="" if self.process is None or self.process.is_asleep else self.process.reason,
+            awake_reason="" if self.process is None or self.is_asleep else self.process.reason,
             sleeps=0 if self.process is None else self.process.sleeps,
             keeps_room=self.keeps_room,
         )

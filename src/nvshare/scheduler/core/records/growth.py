@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A growth that is not possible waits for others' ends."""
+    """A growth that is not possible waits until others end, or sleep."""
 
     reason: str
     """Why it is not, and what has to happen."""
+    for_sleep: bool = False
+    """It is possible when others sleep, and the rules see to that; else only when some end."""
     hopeless_since: float | None = None
     """Since when looks find that their ends would not do; None: the last one found that they would."""
     given_up: bool = False
@@ -33,9 +35,9 @@ class Growth:
     asked_until: float | None = None
     """It is not possible by what others said, and they were asked again; until when their answers are awaited."""
     wait: Wait | None = None
-    """It is not possible, and waits for others' ends, or did so until it was asked for anew."""
+    """It is not possible, and waits for that, or did so until it was asked for anew."""
     queued: bool = False
-    """It waits for them now: nothing is kept for it, not even a first context."""
+    """It waits so now: nothing is kept for it, not even a first context."""
 
     @property
     def in_doubt(self) -> bool:

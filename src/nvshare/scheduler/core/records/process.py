@@ -49,11 +49,15 @@ class Process:
     """When to look whether it has been idle for long enough."""
     patience: int = 1
     """How many times as long as others it stays awake: it woke though it had nothing to do for its devices."""
+    waited: bool = False
+    """It waited for its turn when it fell asleep."""
     grants: int = 0
     """How many its clients had had by then."""
     measured: bool = False
     """Its devices are measured, for how much its contexts take, or before it wakes for whether there is room for them.
     """
+    gives_way: bool = False
+    """It is to sleep next for one that was before it, and its clients are granted no lock meanwhile."""
     wanted: bool = False
     """A call waits at its door, or the operator wants it awake."""
     reason: str = ""
@@ -74,6 +78,11 @@ class Process:
     def leaves(self) -> bool:
         """Whether its memory is to leave its devices though nobody else needs the room."""
         return self.state in (Sleep.LEAVING, Sleep.FALLING)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether no client of it that waits is granted, since it is to sleep."""
+        return self.leaves or self.gives_way
 
     @property
     def falls(self) -> bool:

@@ -1,11 +1,14 @@
-"""How long a process is to be idle before it sleeps though nobody needs what it has."""
+"""How long a process is to be idle before it sleeps, for others or though nobody needs what it has."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.process import Process
 from nvshare.scheduler.core.terms import SleepWhen
+from nvshare.scheduler.core.transitions import ClientState
 
 IDLE_SECONDS: Final = 60.0
 """Of one that asked to sleep when it is idle, where the operator did not say how long that is."""
@@ -22,3 +25,29 @@ def idle_seconds(client: Client, after_seconds: float | None) -> float:
             return after_seconds
         case _:
             return float("inf")
+
+
+def idle_since(process: Process, clients: Collection[Client]) -> float:
+    """Since when a process, whose clients these are, did nothing, as far as that is known."""
+    used = max((client.since for client in clients), default=float("-inf"))
+    return max(used, process.woke_at, process.tried_at)
+
+
+def is_idle(clients: Collection[Client]) -> bool:
+    """Whether a process, whose clients these are, neither has the lock of a device nor waits for one."""
+    return all(client.state is ClientState.IDLE for client in clients)
+
+
+def patience(process: Process, clients: Collection[Client]) -> int:
+    """How many times as long as others it stays awake."""
+    return 1 if _grants(clients) != process.grants else process.patience
+
+
+def lose_patience(process: Process, clients: Collection[Client], times: int) -> None:
+    """It woke, or was tried, in vain, as long as nothing is granted to it: next time it stays awake so much longer."""
+    process.patience = min(times * patience(process, clients), MOST_PATIENCE)
+    process.grants = _grants(clients)
+
+
+def _grants(clients: Collection[Client]) -> int:
+    return sum(client.grants for client in clients)

@@ -1,16 +1,52 @@
-"""Why the process of a client stays awake."""
+"""Why a process stays awake."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.memory.ledger import Ledger
+from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.process import Process
+from nvshare.scheduler.core.sleep.storing import Storing
 from nvshare.scheduler.core.terms import SleepWhen
-from nvshare.scheduler.core.transitions import ClientState
 
 UNMOVABLE_BYTES: Final = 64 << 20
 """The most that a process has which can't be swapped: the driver copies it, slowly, into memory that nobody counts."""
+
+
+class Reasons:
+    """Those of all processes."""
+
+    def __init__(
+        self,
+        clients: Mapping[int, tuple[Client, Device]],
+        host: Host,
+        storing: Storing,
+        moving: Mapping[int, Process],
+    ) -> None:
+        """``clients``: all there are, by number; ``moving``: the processes that are neither awake nor asleep."""
+        self._clients, self._host, self._storing, self._moving = clients, host, storing, moving
+
+    def unwilling(self, process: Process) -> str:
+        """Why a process does not sleep, whatever it does; empty: it may."""
+        if process.never:
+            return process.reason
+        return _first(_unwilling_reason(client, device.ledger) for client, device in self._clients_of(process))
+
+    def unable(self, process: Process) -> str:
+        """Why a process could not be put to sleep now if it neither had a lock nor waited for one; empty: it could."""
+        clients = [client for client, _ in self._clients_of(process)]
+        lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
+        left = self._host.unused_bytes + self._host.departed_bytes
+        if lacking > max(0, left - self._storing.promised_bytes(self._moving, process)):
+            return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
+        return self.unwilling(process) or _first(map(_busy_reason, clients))
+
+    def _clients_of(self, process: Process) -> Iterable[tuple[Client, Device]]:
+        return [self._clients[number] for number in process.clients]
 
 
 def is_out(client: Client) -> bool:
@@ -19,7 +55,7 @@ def is_out(client: Client) -> bool:
     return memory.is_heard and not memory.charge_bytes and not memory.arena_asked_bytes
 
 
-def unwilling_reason(client: Client, ledger: Ledger) -> str:
+def _unwilling_reason(client: Client, ledger: Ledger) -> str:
     """Why the process of a client does not sleep, whatever it does; empty: as far as this client goes, it may."""
     terms = client.container.terms
     if terms.sleep is SleepWhen.NEVER:
@@ -37,12 +73,9 @@ def unwilling_reason(client: Client, ledger: Ledger) -> str:
     return ""
 
 
-def busy_reason(client: Client) -> str:
-    """Why the process of a client can't be put to sleep now that may some time; empty: as far as this client goes, it
-    can."""
+def _busy_reason(client: Client) -> str:
+    """Why the process of a client can't be put to sleep now that may some time, whether it has the lock or not."""
     memory = client.memory
-    if client.state is not ClientState.IDLE:
-        return f"it is {client.state.value}"
     if memory.growth is not None:
         return "it asks for memory"
     if not memory.has_context:
@@ -50,3 +83,7 @@ def busy_reason(client: Client) -> str:
     if not memory.reported:
         return "it has not said yet what memory it has"
     return ""
+
+
+def _first(reasons: Iterable[str]) -> str:
+    return next(filter(None, reasons), "")

@@ -15,8 +15,8 @@ class Sleepers:
     def able(self, beside: Client | None) -> list[Client]:
         """See ``memory.admission.Sleepers``."""
         own = None if beside is None else beside.process
-        there = self._sleeping.on(self._device)
-        return [client for client, process in there if process is not own and self._sleeping.may_sleep(process)]
+        there, relief = self._sleeping.on(self._device), self._sleeping.relief
+        return [client for client, process in there if process is not own and relief.could_sleep(client)]
 
     @property
     def is_one_waking(self) -> bool:
@@ -26,5 +26,5 @@ class Sleepers:
     def willing_bytes(self, client: Client) -> int:
         """See ``memory.admission.Sleepers``."""
         there = self._sleeping.on(self._device)
-        willing = [each.memory for each, process in there if self._sleeping.is_willing(process)]
+        willing = [each.memory for each, process in there if not self._sleeping.reasons.unwilling(process)]
         return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)

@@ -1,12 +1,12 @@
 """Processes that sleep: **the rules**. The driver's checkpoint takes all that a sleeping process has on its devices.
 
-- *Who can.* All clients of the process idle, none asks for memory, none is of a gang, host memory takes all that can
-  move, and little can't. Not who keeps memory there by a request, and not who said ``never``.
-- *When.* The operator asks; or it has been idle for so long as its terms or the scheduler's settings say; or somebody
-  asks for memory that fits only when others sleep, or waits and is larger than what contexts leave: then one process of
-  the device after the other, least recently used first.
+- *Who can.* No client of the process holds or asks for memory, none is of a gang, host memory takes all that can move,
+  and little can't. Not who keeps memory there by a request, and not who said ``never``.
+- *When.* The operator asks, and it is idle; or it has been idle for so long as its terms or the scheduler's settings
+  say; or somebody lacks room that there is only when others sleep (relief.py): then maybe while it waits for its turn.
 - *How.* Its memory leaves first (moves.py). Then the shell has it close its door and checkpoints it. If it was needed
-  meanwhile, or a thread of it is in the driver, it stays awake, and is not tried again for a while.
+  meanwhile, or a thread of it is in the driver, it stays awake, and is not tried again for a while. Who waited for its
+  turn does not any more; it wants to be awake at once, and asks for the lock again then.
 - *Waking.* A call at its door wants it awake. Its host memory comes back first if it is in a file (storing.py). Then
   each of its clients asks for room for its context, as for a first one, but is never refused. Since the driver would
   lose it without room, its devices are measured before it is woken. Of processes on several devices one comes back at
@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, Measure, Wake
@@ -28,8 +28,9 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
-from nvshare.scheduler.core.sleep.idleness import MOST_PATIENCE, idle_seconds
-from nvshare.scheduler.core.sleep.reasons import busy_reason, is_out, unwilling_reason
+from nvshare.scheduler.core.sleep.idleness import idle_seconds, idle_since, is_idle, lose_patience, patience
+from nvshare.scheduler.core.sleep.reasons import Reasons, is_out
+from nvshare.scheduler.core.sleep.relief import Relief
 from nvshare.scheduler.core.sleep.storing import Storing
 from nvshare.scheduler.core.sleep_events import (
     FellAsleep,
@@ -52,16 +53,25 @@ _ALLOWED: Final[Mapping[type[SleepEvent], tuple[Sleep, ...]]] = {
 class Sleeping:
     """All processes that can sleep."""
 
-    def __init__(self, clients: Mapping[int, tuple[Client, Device]], host: Host, after_seconds: float | None) -> None:
-        """``clients``: all there are, by number; ``after_seconds``: see ``Settings.sleep_after_seconds``."""
+    def __init__(
+        self,
+        clients: Mapping[int, tuple[Client, Device]],
+        host: Host,
+        after_seconds: float | None,
+        new_ticket: Callable[[], int],
+    ) -> None:
+        """``clients``: all there are, by number; ``after_seconds``: see ``Settings.sleep_after_seconds``;
+        ``new_ticket``: a place behind all that wait."""
         self._clients, self._host = clients, host
-        self._after_seconds = after_seconds
+        self._after_seconds, self._new_ticket = after_seconds, new_ticket
         self._processes: dict[int, Process] = {}
         self.storing = Storing(clients, self._processes, host)
         self._on: dict[str, dict[int, tuple[Client, Process]]] = {}
         """The clients of these processes on each device, by number."""
         self._moving: dict[int, Process] = {}
         """Those that are neither awake nor asleep, or are asked to be the other."""
+        self.reasons = Reasons(clients, host, self.storing, self._moving)
+        self.relief = Relief(clients, self.reasons, self.storing)
         self._moments: list[tuple[float, int]] = []
         """When to look at which process, the earliest first; what is not its alarm any more is passed over."""
 
@@ -86,7 +96,7 @@ class Sleeping:
         self._on.setdefault(device.uuid, {})[client.number] = client, process
         device.lock.blocking.has_sleepers = True
         if process.is_asleep:
-            device.fall_asleep(client)
+            device.fall_asleep(client, now)
             self._moving[process.number] = process
             self.storing.look_again()
         return True
@@ -94,6 +104,7 @@ class Sleeping:
     def gone(self, client: Client, device: Device) -> None:
         """A client is gone."""
         self.storing.gone(client)
+        self.relief.forget(client)
         process = client.process
         if process is None:
             return
@@ -103,6 +114,7 @@ class Sleeping:
         if not there:
             del self._on[device.uuid]
             device.lock.blocking.has_sleepers = False
+            device.lock.way.ask(None, frozenset())
         if not process.clients:
             del self._processes[process.number]
             self._moving.pop(process.number, None)
@@ -163,8 +175,9 @@ class Sleeping:
         actions: list[Action] = []
         touched: list[Device] = []
         for process in list(self._due(now)):
-            since, seconds = self._idle_since(process), self._idle_seconds(process)
-            if since + seconds * self._patience(process) <= now and not self.awake_reason(process):
+            clients, seconds = self._clients_of(process), self._idle_seconds(process)
+            since = idle_since(process, clients)
+            if since + seconds * patience(process, clients) <= now and self._may_rest(process):
                 touched += self._begin(process)
             else:
                 self._set_alarm(process, since + seconds if since + seconds > now else now + seconds)
@@ -177,27 +190,14 @@ class Sleeping:
             touched += self._go_on(process, actions, now)
         return actions + self.storing.plan(now), touched
 
-    def is_willing(self, process: Process) -> bool:
-        """Whether it may sleep some time, whatever it does now."""
-        return not self._unwilling_reason(process)
-
-    def awake_reason(self, process: Process) -> str:
-        """Why a process can't be put to sleep now; empty: it can."""
-        clients = [client for client, _ in self._clients_of(process)]
-        lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
-        left = self._host.unused_bytes + self._host.departed_bytes
-        if lacking > max(0, left - self.storing.promised_bytes(self._moving, process)):
-            return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
-        return self._unwilling_reason(process) or _first(busy_reason(client) for client in clients)
-
     # The rest is its own.
 
     def _ask(self, process: Process, event: SleepAsked, now: float) -> list[Device]:
-        if reason := self._unwilling_reason(process):
+        if reason := self.reasons.unwilling(process):
             raise IllegalEvent(reason, event)
         if process.state is Sleep.AWAKE:
             process.asked = True
-            if not self.awake_reason(process):
+            if self._may_rest(process):
                 return self._begin(process)
             self._set_alarm(process, now)
         return self._devices_of(process)
@@ -206,16 +206,16 @@ class Sleeping:
         """It was told to, or registered asleep."""
         process.state = Sleep.LOADING if process.wanted else Sleep.ASLEEP
         process.reason, process.asked = "", False
-        process.slept_at = now
+        process.slept_at, process.waited = now, not is_idle(self._clients_of(process))
         process.sleeps += 1
-        self._lose_patience(process, 1)
-        for client, device in self._clients_of(process):
-            device.fall_asleep(client)
+        lose_patience(process, self._clients_of(process), 1)
+        for client in self._clients_of(process):
+            self._device_of(client).fall_asleep(client, now)
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.reason, process.never = event.reason, event.final
         process.tried_at = now
-        self._lose_patience(process, 2)
+        lose_patience(process, self._clients_of(process), 2)
         self._be_awake(process, now)
 
     def _want(self, process: Process) -> None:
@@ -223,15 +223,18 @@ class Sleeping:
         if process.state is Sleep.ASLEEP:
             process.state = Sleep.LOADING
         if process.state is not Sleep.AWAKE:
+            for client in self._clients_of(process) if not process.wanted else ():
+                if not client.keeps_place:
+                    client.ticket, client.keeps_place = self._new_ticket(), True
             process.wanted = True
             self._moving[process.number] = process
 
     def _wake(self, process: Process, now: float) -> None:
         process.woke_at = now
-        # In vain, as long as nothing is granted to it.
-        self._lose_patience(process, 2)
-        for client, device in self._clients_of(process):
-            device.wake(client)
+        # In vain, unless it waits for its turn anyway.
+        lose_patience(process, self._clients_of(process), 1 if process.waited else 2)
+        for client in self._clients_of(process):
+            self._device_of(client).wake(client)
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:
@@ -257,18 +260,12 @@ class Sleeping:
         """How long it is to be idle before it sleeps though nobody needs what it has, if it woke for good reason."""
         if process.asked:
             return REST_SECONDS
-        seconds = [idle_seconds(client, self._after_seconds) for client, _ in self._clients_of(process)]
+        seconds = [idle_seconds(client, self._after_seconds) for client in self._clients_of(process)]
         return max(seconds, default=float("inf"))
 
-    def _idle_since(self, process: Process) -> float:
-        """Since when it did nothing, as far as that is known."""
-        used = max((client.since for client, _ in self._clients_of(process)), default=float("-inf"))
-        return max(used, process.woke_at, process.tried_at)
-
-    def _unwilling_reason(self, process: Process) -> str:
-        if process.never:
-            return process.reason
-        return _first(unwilling_reason(client, device.ledger) for client, device in self._clients_of(process))
+    def _may_rest(self, process: Process) -> bool:
+        """Whether it can be put to sleep though nobody needs what it has."""
+        return is_idle(self._clients_of(process)) and not self.reasons.unable(process)
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
@@ -279,16 +276,16 @@ class Sleeping:
     def _go_on(self, process: Process, actions: list[Action], now: float) -> list[Device]:
         """The next step of one that is neither awake nor simply asleep."""
         match process.state:
-            case Sleep.LEAVING if process.wanted or self.awake_reason(process):
+            case Sleep.LEAVING if process.wanted or self.reasons.unable(process) or not self.relief.may_sleep(process):
                 self._be_awake(process, now)
                 return self._devices_of(process)
-            case Sleep.LEAVING if all(is_out(client) for client, _ in self._clients_of(process)):
+            case Sleep.LEAVING if all(map(is_out, self._clients_of(process))):
                 self._let_fall(process, actions)
             case Sleep.ASLEEP:
                 del self._moving[process.number]
             case Sleep.LOADING if self.storing.is_back(process, actions) and self._may_come(process):
-                return self._come(process)
-            case Sleep.COMING if all(client.memory.has_context for client, _ in self._clients_of(process)):
+                return self._come(process, now)
+            case Sleep.COMING if all(client.memory.has_context for client in self._clients_of(process)):
                 if self._has_room(process, actions, now):
                     process.state, process.measured = Sleep.WAKING, False
                     actions.append(Wake(process.number, tuple(process.clients)))
@@ -298,9 +295,8 @@ class Sleeping:
 
     def _let_fall(self, process: Process, actions: list[Action]) -> None:
         """Has one put to sleep whose memory is out, when NVML was asked how much its contexts take to come back."""
-        clients = self._clients_of(process)
-        unknown = [device for client, device in clients if not client.memory.pinned_measured]
-        unknown = [device for device in unknown if device.ledger.total_measured]
+        unmeasured = [client for client in self._clients_of(process) if not client.memory.pinned_measured]
+        unknown = [device for device in map(self._device_of, unmeasured) if device.ledger.total_measured]
         if unknown and not process.measured:
             self._measure(process, unknown, actions)
         elif all(device.residency.checked for device in unknown):
@@ -334,59 +330,34 @@ class Sleeping:
         rooms = [device.residency for device in devices]
         return all(each.checked and each.is_free_to_wake for each in rooms)
 
-    def _come(self, process: Process) -> list[Device]:
+    def _come(self, process: Process, now: float) -> list[Device]:
         process.state = Sleep.COMING
-        for client, device in self._clients_of(process):
-            device.come_back(client)
+        for client in self._clients_of(process):
+            self._device_of(client).come_back(client, now)
         return self._devices_of(process)
 
     def _relieve(self, device: Device, now: float) -> list[Device]:
-        """Puts the least recently used process of a device to sleep, if somebody there lacks what contexts take."""
+        """Puts a process of a device to sleep, if others need that."""
         there = self.on(device.uuid)
         if not there:
             return []
-        lacks, blocking = device.lacks_sleep(now), device.lock.blocking
-        rest = lacks or self.storing.lacks or any(process.state is Sleep.COMING for _, process in there)
-        if blocking.is_sleep_lacking is not rest:
-            # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
-            blocking.is_sleep_lacking = rest
-            return [device]
-        found = {process.number: process for _, process in there}
-        if any(process.leaves for process in found.values()):
-            return []
-        able = [
-            process for process in found.values() if self.may_sleep(process) and (lacks or self.storing.helps(process))
-        ]
-        first = min(able, key=self._idle_since, default=None)
-        if first is None:
-            return []
-        moment = self._idle_since(first) + REST_SECONDS * self._patience(first)
+        chosen, news = self.relief.choose(device, there, now)
+        touched = [device] if news else []
+        if chosen is None:
+            return touched
+        clients = self._clients_of(chosen)
+        seconds = REST_SECONDS * (patience(chosen, clients) if is_idle(clients) else 1)
+        moment = idle_since(chosen, clients) + seconds
         if moment > now:
             device.wake_at(moment)
-            return []
-        return self._begin(first)
+            return touched
+        return touched + self._begin(chosen)
 
-    def may_sleep(self, process: Process) -> bool:
-        """Whether it can be put to sleep for others now, or is being put to sleep."""
-        return process.leaves or (process.state is Sleep.AWAKE and not self.awake_reason(process))
+    def _clients_of(self, process: Process) -> list[Client]:
+        return [self._clients[number][0] for number in process.clients]
 
-    def _patience(self, process: Process) -> int:
-        """How many times as long as others it stays awake."""
-        return 1 if self._grants(process) != process.grants else process.patience
-
-    def _lose_patience(self, process: Process, times: int) -> None:
-        process.patience = min(times * self._patience(process), MOST_PATIENCE)
-        process.grants = self._grants(process)
-
-    def _grants(self, process: Process) -> int:
-        return sum(client.grants for client, _ in self._clients_of(process))
-
-    def _clients_of(self, process: Process) -> list[tuple[Client, Device]]:
-        return [self._clients[number] for number in process.clients]
+    def _device_of(self, client: Client) -> Device:
+        return self._clients[client.number][1]
 
     def _devices_of(self, process: Process) -> list[Device]:
-        return [device for _, device in self._clients_of(process)]
-
-
-def _first(reasons: Iterable[str]) -> str:
-    return next(filter(None, reasons), "")
+        return [self._clients[number][1] for number in process.clients]

@@ -1,0 +1,114 @@
+"""Who is put to sleep for others: **the rules**.
+
+Somebody lacks room that there is when others sleep (``Device.needy``): a new context, one that comes back, or memory
+that does not fit beside the contexts. Of several, it is the first by the order of turns; who does not wait for the
+lock has its place there by when it came, or wanted to be awake. For it others sleep, one process of the device after
+the other:
+
+- first who is idle, least recently used first;
+- then who waits for its turn and is behind the one that lacks room, the last in line first. When it is awake again it
+  has the place in line that it had;
+- where there is no such one, and nobody in line for whom holders leave anyway, a holder leaves when its turn is over
+  (lock/way.py). It is idle then, or waits behind.
+
+Who is to sleep next is granted no lock, since it would have it before the one that lacks room, again and again. So
+nobody keeps another one out for good that could sleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.process import Process, Sleep
+from nvshare.scheduler.core.sleep.idleness import idle_since, is_idle
+from nvshare.scheduler.core.sleep.reasons import Reasons
+from nvshare.scheduler.core.sleep.storing import Storing
+from nvshare.scheduler.core.transitions import ClientState
+
+
+class Relief:
+    """The choice, on all devices."""
+
+    def __init__(self, clients: Mapping[int, tuple[Client, Device]], reasons: Reasons, storing: Storing) -> None:
+        """``clients``: all there are, by number."""
+        self._clients, self._reasons, self._storing = clients, reasons, storing
+        self._needy: dict[str, Client | None] = {}
+        """The first of each device that lacks room; None: nobody does."""
+
+    def choose(
+        self, device: Device, there: Collection[tuple[Client, Process]], now: float
+    ) -> tuple[Process | None, bool]:
+        """Who of those on a device is to sleep next for others; and whether the lock has to look again.
+
+        ``there``: its clients whose processes can sleep.
+        """
+        needy = self._needy[device.uuid] = device.needy(now)
+        processes = {process.number: process for _, process in there}.values()
+        lacks = needy is not None or self._storing.lacks or any(each.state is Sleep.COMING for each in processes)
+        lock, news = device.lock, device.lock.blocking.is_sleep_lacking is not lacks
+        # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
+        lock.blocking.is_sleep_lacking = lacks
+        leaving = any(process.leaves for process in processes)
+        able = [] if leaving else [process for process in processes if self._may_be_chosen(process, needy)]
+        first = min(able, key=self._order, default=None)
+        for process in processes:
+            holds_back = process is first and needy is not None
+            news |= process.gives_way is not holds_back
+            process.gives_way = holds_back
+        makers: Collection[int] = ()
+        if needy is not None and first is None and not leaving:
+            holding = [client for client, _ in there if client.holds]
+            makers = [client.number for client in holding if self.could_sleep(client) and client is not needy]
+        news |= lock.way.ask(needy if makers else None, frozenset(makers))
+        return first, news
+
+    def may_sleep(self, process: Process) -> bool:
+        """Whether its clients do nothing, or wait behind who lacks room on one of its devices."""
+        needy = [self._needy.get(self._clients[number][1].uuid) for number in process.clients]
+        return is_idle(self._clients_of(process)) or any(each and self._is_behind(process, each) for each in needy)
+
+    def could_sleep(self, client: Client) -> bool:
+        """Whether a client's process is about to sleep, or could if this client gave back the lock of its device."""
+        process = client.process
+        if process is None or client.state is ClientState.UNRESPONSIVE:
+            return False
+        if process.leaves:
+            return True
+        holds = any(each.holds for each in self._clients_of(process) if each is not client)
+        return process.state is Sleep.AWAKE and not holds and not self._reasons.unable(process)
+
+    def forget(self, client: Client) -> None:
+        """A client is gone."""
+        self._needy = {uuid: needy for uuid, needy in self._needy.items() if needy is not client}
+
+    # The rest is its own.
+
+    def _may_be_chosen(self, process: Process, needy: Client | None) -> bool:
+        if process.state is not Sleep.AWAKE or self._reasons.unable(process):
+            return False
+        if needy is None:
+            return is_idle(self._clients_of(process)) and self._storing.helps(process)
+        return needy.process is not process and self._is_behind(process, needy)
+
+    def _is_behind(self, process: Process, needy: Client) -> bool:
+        """Whether its clients do nothing, or wait behind another one."""
+        for number in process.clients:
+            client, device = self._clients[number]
+            turns = device.lock.turns
+            if client.holds or (client.state is ClientState.WAITING and turns.place(client) < turns.place(needy)):
+                return False
+        return True
+
+    def _order(self, process: Process) -> tuple[bool, float, float]:
+        """Who has a lower one is chosen first."""
+        clients = self._clients_of(process)
+        if is_idle(clients):
+            return False, idle_since(process, clients), 0.0
+        places = [self._clients[each.number][1].lock.turns.place(each) for each in clients]
+        rank, ticket = max(places)
+        return True, -rank, -ticket
+
+    def _clients_of(self, process: Process) -> list[Client]:
+        return [self._clients[number][0] for number in process.clients]
