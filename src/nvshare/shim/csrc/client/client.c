@@ -306,7 +306,6 @@ static void lose(struct nvs_client *client)
 static void handle_pending(struct nvs_client *client)
 {
 	uint64_t now = nvs_now_us();
-	struct nvs_frame frame;
 
 	nvs_pending_take(&client->pending, NVS_PENDING_NOTICE | NVS_NEWS_ROOM | NVS_NEWS_SHARED |
 						   NVS_NEWS_DOOR | NVS_NEWS_STORE);
@@ -333,10 +332,7 @@ static void handle_pending(struct nvs_client *client)
 		post_memory(client, now, false);
 	if (now >= nvs_progress_deadline(client))
 		nvs_post_progress(client);
-	if (nvs_message_lost(&frame, client->device, &client->state, &client->lost_known))
-		post(client, &frame);
-	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
-		post(client, &frame);
+	nvs_post_notices(client);
 	nvs_post_shared(client);
 	nvs_sleep_post(client);
 	/*

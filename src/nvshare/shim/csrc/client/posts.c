@@ -117,6 +117,16 @@ static bool next_shared(const struct nvs_client *client, struct nvs_frame *frame
 		nvs_parts_say(client->device, frame));
 }
 
+void nvs_post_notices(struct nvs_client *client)
+{
+	struct nvs_frame frame;
+
+	if (nvs_message_lost(&frame, client->device, &client->state, &client->lost_known))
+		nvs_connection_send(&client->connection, &frame);
+	while (nvs_message_notice(&frame, &client->state, &client->notices_known))
+		nvs_connection_send(&client->connection, &frame);
+}
+
 void nvs_post_shared(struct nvs_client *client)
 {
 	struct nvs_connection *connection = &client->connection;

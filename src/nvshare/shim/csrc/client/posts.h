@@ -22,6 +22,8 @@ void nvs_tell_others(struct nvs_client *client);
 void nvs_post_terms(struct nvs_client *client);
 /* Those that the scheduler does not know. */
 void nvs_post_ties(struct nvs_client *client);
+/* That the device is lost, and what else users are to be told, as far as it is not known. */
+void nvs_post_notices(struct nvs_client *client);
 /* All that there is to say of memory that one process gives and another one maps. */
 void nvs_post_shared(struct nvs_client *client);
 /*
