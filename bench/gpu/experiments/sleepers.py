@@ -23,6 +23,8 @@ SIZES = (0.25, 4, 20)
 MANY = 40
 SLEEPS = 200
 FILE_PROGRAMS = 3
+CROWD, CROWD_CONTEXTS, CROWD_SECONDS = 5, 3, 8.0
+"""Programs, about how many contexts fit, and how long one of them computes when it is alone."""
 
 
 USED = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0)).used)"
@@ -146,6 +148,41 @@ def many(place: Place, table: Table) -> None:
         "all",
         f"a request: median {statistics.median(seconds):.3f} s, most {max(seconds):.3f} s",
         {"right": right, "asleep": slept, "seconds": seconds},
+    )
+
+
+def crowd(place: Place, table: Table) -> None:
+    """Programs that are never idle, with room for fewer contexts: each computes as much as one that was alone."""
+    place.hog(left_for(place.unit, CROWD_CONTEXTS))
+    scheduler = place.scheduler(2)
+    jobs: list[Program] = []
+    for number in range(CROWD):
+        job = place.ready(f"job{number}", "job.py", scheduler.clients, kind(place), 0)
+        job.ask("hold", size=place.unit)
+        jobs.append(job)
+    jobs[0].ask("fill")
+    one = jobs[0].ask("run", steps=100)
+    steps = int(CROWD_SECONDS * 100e9 / (one["ended"] - one["begun"]))
+    jobs[0].ask("fill")
+    alone = jobs[0].ask("run", steps=steps)
+    digest = jobs[0].ask("digest")["digest"]
+    for job in jobs:
+        job.ask("fill")
+    before = sum(_sleeps(scheduler, job) for job in jobs)
+    for job in jobs:
+        job.send("run", steps=steps)
+    ran = [job.answer(400) for job in jobs]
+    sleeps = sum(_sleeps(scheduler, job) for job in jobs) - before
+    right = sum(job.ask("digest")["digest"] == digest for job in jobs)
+    seconds = (max(each["ended"] for each in ran) - min(each["begun"] for each in ran)) / 1e9
+    ratio = seconds / (CROWD * (alone["ended"] - alone["begun"]) / 1e9)
+    table.row(
+        "crowd",
+        f"{CROWD} programs that are never idle, of which about {CROWD_CONTEXTS} contexts fit",
+        f"{right} of {CROWD} right, {ratio:.2f} of the time one after another",
+        "all",
+        f"{seconds:.1f} s; slept {sleeps} times",
+        {"right": right, "ratio": ratio, "seconds": seconds, "sleeps": sleeps},
     )
 
 
