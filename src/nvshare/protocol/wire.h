@@ -135,7 +135,9 @@ enum nvs_wire_type {
 	 * in all, before AWAKE comes; then LOADED
 	 */
 	NVS_DEDUP = 51,
-	/* client: it is let go of, since DEDUP or since before REGISTER; nothing because of a text
+	/*
+	 * client: it is let go of, since DEDUP or since before REGISTER, which as STORED comes
+	 * before ASLEEP; nothing because of a text
 	 */
 	NVS_DEDUPED = 52
 };
