@@ -54,7 +54,7 @@ from nvshare.scheduler.core.records.containers import Container, Containers
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.sleepers import Sleepers
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
-from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered, StoreEvent
+from nvshare.scheduler.core.sleep_events import OwnerFound, SleepEvent, SleepOffered, StoreEvent
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, Step
@@ -113,6 +113,7 @@ class Core:
             GangLeft: self._gangs.handle,
             ClientIdle: self._gangs.idles,
             SleepOffered: self._sleeping.offer,
+            OwnerFound: self._sleeping.storing.sharing.own,
             ClientGone: self._gone,
         }
 
@@ -181,7 +182,7 @@ class Core:
 
     def host_memory(self) -> HostMemory:
         """The host memory of all clients' arenas."""
-        return self._host.snapshot()
+        return self._sleeping.storing.sharing.host_memory()
 
     def client(self, client: int, now: float) -> ClientSnapshot:
         """A registered client at ``now``."""
@@ -190,8 +191,7 @@ class Core:
 
     def client_apart(self, client: int, now: float) -> ClientSnapshot:
         """The same without its place in the line, at a cost that does not grow with the line."""
-        known, _device = self._clients[client]
-        return known.snapshot(now)
+        return self._clients[client][0].snapshot(now)
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from nvshare.scheduler.core.actions import Action, Sleep, StoreArena, TellWaiters, Wake
+from nvshare.scheduler.core.actions import Action, ShareArena, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, Policy, TermsSet
@@ -18,9 +18,12 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.sleep_events import (
     ArenaLoaded,
+    ArenaNotShared,
     ArenaNotStored,
+    ArenaShared,
     ArenaStored,
     FellAsleep,
+    OwnerFound,
     SleepAsked,
     SleepOffered,
     StayedAwake,
@@ -41,6 +44,9 @@ from tests.scheduler.core.memory.test_swap_properties import (
 )
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
+STEPS = Sleep | Wake | StoreArena | ShareArena
+"""What the shell is asked to do."""
+OWNERS = ("", "one", "other")
 TERMS = st.builds(Terms, sleep=st.sampled_from((None, None, *SleepWhen)))
 
 
@@ -54,9 +60,12 @@ class Sleeper(Process):
     """What the checkpoint keeps for it; 0: it is not checkpointed."""
     calls: bool = False
     """A call waits at the door."""
-    stored: bool = False
-    """Its host memory is in a file, but for ``back`` of it."""
+    away: int = 0
+    """So much of its host memory is in a file or a pack, but for ``back`` of that."""
     back: int = 0
+    pack: int = 0
+    """In which; 0: it is a file."""
+    owner: str = ""
     terms: Terms | None = None
     yields: bool = False
     """It is to give way when it is idle."""
@@ -73,16 +82,20 @@ class SleepMachine(SwapMachine):
     def __init__(self) -> None:
         super().__init__()
         self.foreign = {DEVICE: 12 * GIB}
-        self.steps: deque[Sleep | Wake | StoreArena] = deque()
+        self.steps: deque[STEPS] = deque()
         """What the shell was asked to do."""
         self.disk_fails = False
+        self.packs: dict[int, tuple[str, int]] = {}
+        """Whose each is, and how large."""
+        self.alike = 4
+        """So many quarters of the memory of each are equal to others'."""
         self.pids = 0
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
         after=st.sampled_from((None, None, 2.0)),
         reserve=st.sampled_from((RESERVE, 16 * MIB)),
-        memory=st.sampled_from(((100, 0), (100, 100), (6, 100), (4, 3))),
+        memory=st.sampled_from(((100, 0), (100, 100), (6, 100), (4, 3), (4, 0), (6, 0), (9, 0))),
         sizes=st.lists(SIZES, min_size=3, max_size=SLOTS),
     )
     def start(  # type: ignore[override]
@@ -145,6 +158,11 @@ class SleepMachine(SwapMachine):
         """From now on nothing can be written, or all can."""
         self.disk_fails = fails
 
+    @rule(quarters=st.integers(0, 4))
+    def change_data(self, quarters: int) -> None:
+        """From now on so much is equal."""
+        self.alike = quarters
+
     @rule()
     def take_steps(self) -> None:
         """The shell does one thing that it was asked to."""
@@ -159,16 +177,34 @@ class SleepMachine(SwapMachine):
                         self.open(process)
                     case StoreArena():
                         self.store(process)
+                    case ShareArena():
+                        self.share(process, step.pack_bytes)
                 return
 
     def store(self, process: Sleeper) -> None:
         assert process.closed, "the host memory of one that is awake is not to be stored"
-        assert not process.stored
+        assert not process.away
         if self.disk_fails:
             self.handle(ArenaNotStored(process.number, "no space left"))
             return
-        process.stored, process.back = True, 0
+        process.away, process.back, process.pack = process.arena, 0, 0
         self.handle(ArenaStored(process.number))
+
+    def share(self, process: Sleeper, pack_bytes: int) -> None:
+        """It goes to a pack that there is, or to a new one."""
+        assert process.closed, "the host memory of one that is awake is not to be shared"
+        assert not process.away
+        equal = process.arena * self.alike // 4 // (2 * MIB) * (2 * MIB)
+        pack = next((pack for pack, (owner, _) in self.packs.items() if owner == process.owner), 0)
+        if not pack and 0 < equal <= pack_bytes:
+            pack = max(self.packs, default=0) + 1
+            self.packs[pack] = process.owner, equal
+        equal = min(equal, self.packs.get(pack, ("", 0))[1])
+        if not equal:
+            self.handle(ArenaNotShared(process.number, "nobody has the same"))
+            return
+        process.away, process.back, process.pack = equal, 0, pack
+        self.handle(ArenaShared(process.number, equal, pack, self.packs[pack][1]))
 
     def close(self, process: Sleeper) -> None:
         if process.waits or process.grant is not None or process.wanted is not None or process.outbox:
@@ -179,7 +215,7 @@ class SleepMachine(SwapMachine):
         self.handle(FellAsleep(process.pid))
 
     def open(self, process: Sleeper) -> None:
-        assert not process.stored, "its memory is in a file"
+        assert not process.away, "its memory is elsewhere"
         process.pinned, process.context = process.context, 0
         self.nothing_is_given_twice()
         process.closed = process.calls = False
@@ -189,6 +225,15 @@ class SleepMachine(SwapMachine):
     def nothing_is_given_twice(self) -> None:
         for used in self.used_bytes():
             assert used + self.foreign[DEVICE] <= TOTAL, f"{used / GIB:.3f} GiB are used"
+
+    @invariant()
+    def host_memory_is_enough(self) -> None:
+        """For what all have, packs included."""
+        has = [each for each in self.processes.values() if isinstance(each, Sleeper)]
+        packs = {each.pack for each in has if each.away and each.pack}
+        used = sum(each.arena - each.away + each.back for each in has) + sum(self.packs[pack][1] for pack in packs)
+        assert used <= self.settings.host_bytes, f"{used / GIB:.3f} GiB of host memory are used"
+        self.packs = {pack: found for pack, found in self.packs.items() if pack in packs}
 
     @rule()
     def everyone_is_served(self) -> None:
@@ -212,19 +257,19 @@ class SleepMachine(SwapMachine):
 
     def give_arena(self, process: Process, segment_bytes: int) -> None:
         """What comes back is read when all has come."""
-        if not isinstance(process, Sleeper) or not process.stored:
+        if not isinstance(process, Sleeper) or not process.away:
             SwapMachine.give_arena(self, process, segment_bytes)
             return
         process.back += segment_bytes
-        assert process.back <= process.arena, "it gets more host memory than it had"
+        assert process.back <= process.away, "it gets more host memory than it had"
         self.handle(ArenaGrown(process.number, segment_bytes))
-        if process.back == process.arena:
-            process.stored = False
+        if process.back == process.away:
+            process.away = process.back = 0
             self.handle(ArenaLoaded(process.number))
 
     def make(self, _slot: int) -> Process:
         self.pids += 1
-        return Sleeper(DEVICE, pid=self.pids)
+        return Sleeper(DEVICE, pid=self.pids, owner=OWNERS[min(self.pids % 6, 2)])
 
     def able(self, slot: int) -> Process | None:
         """Whoever is asked for does something, for which it is awake."""
@@ -246,10 +291,12 @@ class SleepMachine(SwapMachine):
         process.back = 0
         self.steps = deque(step for step in self.steps if not is_for(step, process))
         self.handle(SleepOffered(process.number, process.pid))
-        if process.stored:
+        self.handle(OwnerFound(process.number, process.owner))
+        if process.away:
             # That is said first.
             self.say_one(process)
-            self.handle(ArenaStored(process.number))
+            pack = ArenaShared(process.number, process.away, process.pack, self.packs.get(process.pack, ("", 0))[1])
+            self.handle(pack if process.pack else ArenaStored(process.number))
         if process.closed:
             self.handle(FellAsleep(process.pid))
         if process.calls:
@@ -281,17 +328,17 @@ class SleepMachine(SwapMachine):
         return not self.steps and not any(map(loads, self.processes.values())) and SwapMachine.is_quiet(self)
 
     def send(self, actions: list[Action]) -> None:
-        self.steps += [action for action in actions if isinstance(action, Sleep | Wake | StoreArena)]
-        super().send([action for action in actions if not isinstance(action, Sleep | Wake | StoreArena)])
+        self.steps += [action for action in actions if isinstance(action, STEPS)]
+        super().send([action for action in actions if not isinstance(action, STEPS)])
 
 
 def loads(process: Process) -> bool:
-    """Whether it reads what was stored."""
-    return isinstance(process, Sleeper) and process.stored and process.back == process.arena
+    """Whether it reads what is elsewhere."""
+    return isinstance(process, Sleeper) and 0 < process.away == process.back
 
 
-def is_for(step: Sleep | Wake | StoreArena, process: Process) -> bool:
-    if isinstance(step, StoreArena):
+def is_for(step: STEPS, process: Process) -> bool:
+    if isinstance(step, StoreArena | ShareArena):
         return process.number == step.client
     return isinstance(process, Sleeper) and process.pid == step.process
 

@@ -78,6 +78,8 @@ class Client:
     """It waits, or holds, because its gang does. It may have asked for the lock meanwhile: that may still come."""
     process: Process | None = None
     """Which can sleep; None: it was not said that it can."""
+    owner: str = ""
+    """Whose it is: equal memory of an owner's clients is kept once; empty: not known."""
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
 
