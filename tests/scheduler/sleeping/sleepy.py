@@ -183,12 +183,12 @@ class Sleepy(Swapper):
         uuid = next(device.uuid for device in self.scheduler.status().devices if device.index == str(self._gpu))
         self.register(device_uuid=device_bytes(uuid), total_bytes=2 * GIB, level=wire.LEVEL)  # type: ignore[arg-type]
         self.client.send(wire.Terms(container=f"sleepy-{self.process.pid}"))
-        if self.door.is_closed:
-            self.client.send(wire.Asleep(0))
         if self.file is not None:
             self.client.send(wire.Stored())
         if self.blocks.away_bytes:
             self.client.send(self.blocks.said)
+        if self.door.is_closed:
+            self.client.send(wire.Asleep(0))
         return self
 
     def again(self, scheduler: Scheduler) -> Sleepy:

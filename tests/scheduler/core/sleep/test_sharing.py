@@ -142,6 +142,36 @@ def test_a_pack_takes_no_more_than_is_left() -> None:
     assert shared(table, "B", 1, size=1) == ["share A 0"]
 
 
+def test_who_was_tried_is_tried_again_when_there_is_much_more_room() -> None:
+    """Not for a little more."""
+    table = sleepers(host=14)
+    for name in "AB":
+        assert asleep(table, name, 4) == []
+    assert asleep(table, "C", 4) == ["share A 2"]
+    for name in "AB":
+        kept(table, name)
+    assert kept(table, "C") == []
+    assert table.feed(HostMemorySet(15 * GIB)) == []
+    assert table.feed(HostMemorySet(16 * GIB)) == ["share A 4"]
+
+
+def test_where_room_to_come_back_is_lacking_it_is_for_a_pack() -> None:
+    """Which the scheduler before this one had not said. With what two let go of for it there is enough."""
+    table = sleepers(host=15)
+    table.comes("Z", 4, 0, arena=4)
+    table.feed(SleepOffered(ord("Z"), ord("Z")))
+    table.feed(FellAsleep(ord("Z")))
+    shared(table, "Z", 4, size=1)
+    for name in "ABC":
+        assert asleep(table, name, 4) == []
+    assert host(table) == (13, 4, 1)
+    assert table.feed(WakeWanted(ord("Z"))) == ["share A 2"]
+    kept(table, "A")
+    kept(table, "B")
+    assert shared(table, "C", 2, 78, 2) == ["share A 2"]
+    assert shared(table, "A", 2, 78, 2) == ["arena Z 1", "share B 0"]
+
+
 def test_memory_comes_back_before_the_process_wakes() -> None:
     """In steps of a GiB, while the pack stays for the others."""
     table = all_shared()

@@ -3,9 +3,12 @@
 - *Who.* Clients whose processes sleep, and that nobody wants awake; the owner is a namespace, or a user outside of
   Kubernetes. Of fewer than three nothing is gained, since the room is kept for the largest to come back.
 - *When.* More than half of the host memory is used, or somebody lacks some to come back, and there is no disk for it.
-  Who has slept longest is first, one at a time. Nobody is tried twice while it sleeps, unless a new pack came since.
-- *How much.* What may be made for a new pack counts as used until the client has answered; a pack counts once, until
-  the last client has its blocks back. What is away of a client is not used, and comes back as from a file (storing.py).
+  Who has slept longest is first, one at a time. Nobody is tried twice while it sleeps, unless a new pack came since, or
+  there is room for a much larger one.
+- *How much.* A new pack takes what nobody else needs. Where that is too little for who comes back it takes all that is
+  left: with what others let go of then there may be enough. What may be made counts as used until the client has
+  answered; a pack counts once, until the last client has its blocks back. What is away of a client is not used, and
+  comes back as from a file (storing.py).
 """
 
 from __future__ import annotations
@@ -54,10 +57,13 @@ class Sharing:
         self._made = 0
         self._goes: Client | None = None
         """Who is being asked."""
-        self._tried: dict[int, tuple[int, int]] = {}
-        """Of each client that was: its process's how manieth sleep that was, and how many packs there had been."""
+        self._tried: dict[int, tuple[int, int, int]] = {}
+        """Of each client that was: its process's how manieth sleep that was, how many packs there had been, and how
+        many bits the size of a new one had."""
         self._candidates: list[Client] | None = None
         """Who may be asked; None: that has to be found anew."""
+        self._room_bytes = self._found_bits = 0
+        """How large a new pack may be, and how many bits that had when those were found."""
         self.is_less_possible = False
         """Since the last plan those wait in vain that waited for what may be let go of."""
 
@@ -113,6 +119,7 @@ class Sharing:
     def plan(self, *, lacks: bool) -> list[ShareArena]:
         """Who is to be asked; ``lacks``: somebody lacks host memory to come back."""
         host = self._host
+        self._room_bytes = max(0, host.unused_bytes if lacks else host.left_bytes)
         before_bytes = host.sharable_bytes
         actions: list[ShareArena] = []
         if self._goes is None:
@@ -145,8 +152,8 @@ class Sharing:
         process, away, host = client.process, client.memory.away, self._host
         assert process is not None
         self._goes, self._candidates = client, None
-        self._tried[client.number] = process.sleeps, self._made
         away.goes_to, away.pack_bytes = Place.PACK, self._new_bytes(client)
+        self._tried[client.number] = process.sleeps, self._made, away.pack_bytes.bit_length()
         host.packing_bytes = away.pack_bytes
         host.used_bytes += away.pack_bytes
         return ShareArena(client.number, away.pack_bytes)
@@ -168,7 +175,7 @@ class Sharing:
 
     def _new_bytes(self, client: Client) -> int:
         """How large a new pack for a client may be; 0: there is no room for one."""
-        most = min(self._host.left_bytes, client.memory.arena_bytes) // GRANULE_BYTES * GRANULE_BYTES
+        most = min(self._room_bytes, client.memory.arena_bytes) // GRANULE_BYTES * GRANULE_BYTES
         return most if most >= LEAST_BYTES else 0
 
     def _sharable_bytes(self) -> int:
@@ -178,8 +185,9 @@ class Sharing:
 
     def _may_be_asked(self) -> list[Client]:
         """Who may be asked now; who has slept longest is first."""
-        if self._candidates is None:
-            self._candidates = self._found()
+        bits = self._room_bytes.bit_length()
+        if self._candidates is None or bits != self._found_bits:
+            self._candidates, self._found_bits = self._found(), bits
         owners = {pack.owner for pack in self._packs.values()}
         return [client for client in self._candidates if client.owner in owners or self._new_bytes(client)]
 
@@ -199,9 +207,9 @@ class Sharing:
         assert client.process is not None
         if not may_go(client.memory) or client.memory.arena_bytes < LEAST_BYTES:
             return False
-        sleeps, made = self._tried.get(client.number, (0, 0))
+        sleeps, made, bits = self._tried.get(client.number, (0, 0, 0))
         later = (pack for pack in self._packs.values() if pack.order > made and pack.owner == client.owner)
-        return sleeps != client.process.sleeps or any(later)
+        return sleeps != client.process.sleeps or any(later) or self._new_bytes(client).bit_length() > bits
 
 
 def may_go(memory: Memory) -> bool:
