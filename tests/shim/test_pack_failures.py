@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -252,6 +253,22 @@ def test_while_it_is_away(program: ControlledProgram, fake_scheduler: FakeSchedu
             peer.arena(GRANULE + 4096)
     assert hung_up(peer.peer)
     program.said("sent a frame of type")
+    peer = MemoryPeer(fake_scheduler.register(epoch=2))
+    assert peer.expect(wire.Deduped) == away(pack)
+    assert peer.expect(wire.Asleep) == wire.Asleep(0)
+    load(peer, X_BYTES)
+    wake(peer)
+    has_right_contents(program, peer, "x")
+
+
+def test_a_program_that_closes_all_files(program: ControlledProgram, fake_scheduler: FakeScheduler) -> None:
+    """It has the pack all the same, and says so to the scheduler that it finds then."""
+    peer = reach_asleep(program, fake_scheduler)
+    pack = put_away(peer)
+    program.do("close_all")
+    with suppress(BrokenPipeError):
+        peer.peer.revoke()
+    assert hung_up(peer.peer)
     peer = MemoryPeer(fake_scheduler.register(epoch=2))
     assert peer.expect(wire.Deduped) == away(pack)
     assert peer.expect(wire.Asleep) == wire.Asleep(0)

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 
 #include "gate/device.h"
-#include "gate/door.h"
 #include "memory/swap/arena_away.h"
 #include "memory/swap/chunk.h"
 #include "memory/swap/store.h"
@@ -97,7 +96,6 @@ bool nvs_pack_sum(struct nvs_device *device, struct nvs_file *catalogue, const c
 		return true;
 	}
 	memcpy(store->key, head.key, sizeof(store->key));
-	store->closing = nvs_door_closing();
 	nvs_store_take_file(&store->catalogue, catalogue);
 	nvs_store_begin(store, &summing, store->count);
 	return true;
@@ -108,7 +106,7 @@ static bool read_catalogue(struct nvs_store *store, uint64_t pack_bytes, const c
 {
 	uint64_t blocks = pack_bytes / NVS_GRANULE_BYTES;
 
-	if (store->catalogue.number < 0 || store->closing != nvs_door_closing())
+	if (store->catalogue.number < 0)
 		return false;
 	*why = NULL;
 	if (transfer_entries(store, false) != NVS_TRANSFERRED)
