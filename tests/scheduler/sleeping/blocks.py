@@ -66,6 +66,12 @@ class Blocks:
         os.close(self.pack)
         self.pack, self.away_bytes = None, 0
 
+    def close(self) -> None:
+        """Its process ends."""
+        for descriptor in (self._catalogue, self.pack):
+            if descriptor is not None:
+                os.close(descriptor)
+
     def _sum(self, descriptor: int) -> wire.Summed:
         if self._catalogue is not None:
             os.close(self._catalogue)

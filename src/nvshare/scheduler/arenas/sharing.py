@@ -196,6 +196,8 @@ class Sharing:
         if request := self._requests.pop(number, None):
             self._clean_up(request)
         self._away[number] = None
+        if pack := self._packs.get(frame.pack):
+            pack.clients.add(number)
         self._was_shared(number, frame)
 
     def _make_catalogue(self, request: _Request) -> None:
@@ -312,10 +314,14 @@ class Sharing:
             step(request)
 
     def _send(self, request: _Request, frame: FrameWithDescriptor, descriptor: int, awaited: type[ShareFrame]) -> None:
+        # Of its own: it may lie in the outbox of a client for which nothing more is done.
+        copy = os.dup(descriptor)
+
         def sent(went: bool) -> None:
             request.awaited = awaited if went else None
+            self._close(copy)
 
-        self._sending.send(request.client, frame, descriptor, partial(self._is_current, request), sent)
+        self._sending.send(request.client, frame, copy, partial(self._is_current, request), sent)
 
     def _failed(self, request: _Request, error: OSError) -> None:
         if self._is_current(request):
