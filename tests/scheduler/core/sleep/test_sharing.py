@@ -194,6 +194,44 @@ def test_with_its_last_client_a_pack_ends() -> None:
     assert host(table) == (12, 0, 0)
 
 
+def test_the_last_one_comes_back_for_its_pack() -> None:
+    """There is no room for both, but for the one or the other."""
+    table = all_shared()
+    table.feed(WakeWanted(ord("A")))
+    for _ in range(3):
+        table.feed(ArenaGrown(ord("A"), GIB))
+    table.feed(ArenaLoaded(ord("A")))
+    table.feed(HostMemorySet(13 * GIB))
+    assert host(table) == (12, 3, 3)
+    assert table.feed(WakeWanted(ord("C"))) == ["arena C 1"]
+    for _ in range(2):
+        assert table.feed(ArenaGrown(ord("C"), GIB)) == ["arena C 1"]
+    table.feed(ArenaGrown(ord("C"), GIB))
+    assert "wake C" in table.feed(ArenaLoaded(ord("C")))
+    assert host(table) == (12, 0, 0)
+
+
+def test_who_is_not_the_last_one_waits() -> None:
+    table = all_shared()
+    table.feed(HostMemorySet(10 * GIB))
+    assert table.feed(WakeWanted(ord("A"))) == []
+    swap = shown(table, "A").swap
+    assert swap is not None
+    assert "host memory to bring 3072 MiB back into is not left" in swap.wait
+
+
+def test_the_last_one_is_gone_while_it_comes_back() -> None:
+    """What it may have counts until nothing is left of it; its pack does not."""
+    table = all_shared()
+    table.feed(ClientGone(ord("A")))
+    table.feed(MemoryFreed(ord("A")))
+    table.feed(HostMemorySet(9 * GIB))
+    assert table.feed(WakeWanted(ord("C"))) == ["arena C 1"]
+    table.feed(ClientGone(ord("C")))
+    table.feed(MemoryFreed(ord("C")))
+    assert host(table) == (4, 0, 0)
+
+
 def test_room_is_kept_for_the_largest_to_come_back() -> None:
     table = all_shared()
     table.comes("D", 14, arena=0)

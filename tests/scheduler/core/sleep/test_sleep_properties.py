@@ -228,12 +228,14 @@ class SleepMachine(SwapMachine):
 
     @invariant()
     def host_memory_is_enough(self) -> None:
-        """For what all have, packs included."""
+        """For what all have, packs included, but for those that end when their last client is back."""
         has = [each for each in self.processes.values() if isinstance(each, Sleeper)]
-        packs = {each.pack for each in has if each.away and each.pack}
-        used = sum(each.arena - each.away + each.back for each in has) + sum(self.packs[pack][1] for pack in packs)
+        stay = [each.pack for each in has if each.away and each.pack]
+        ending = {each.pack for each in has if each.back and stay.count(each.pack) == 1}
+        used = sum(each.arena - each.away + each.back for each in has)
+        used += sum(self.packs[pack][1] for pack in {*stay} - ending)
         assert used <= self.settings.host_bytes, f"{used / GIB:.3f} GiB of host memory are used"
-        self.packs = {pack: found for pack, found in self.packs.items() if pack in packs}
+        self.packs = {pack: found for pack, found in self.packs.items() if pack in stay}
 
     @rule()
     def everyone_is_served(self) -> None:

@@ -9,6 +9,8 @@
   left: with what others let go of then there may be enough. What may be made counts as used until the client has
   answered; a pack counts once, until the last client has its blocks back. What is away of a client is not used, and
   comes back as from a file (storing.py).
+- *The last one.* It lacks as much as the pack has that ends with it. So where there is too little for both the pack
+  does not count any more when the last one begins to come back: nobody is worse off than if nothing had been shared.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ class _Pack:
     order: int
     """How many were made before it, and it."""
     clients: set[int] = field(default_factory=set)
+    ends: bool = False
+    """Its last clients come back, and it does not count any more."""
 
 
 class Sharing:
@@ -91,6 +95,9 @@ class Sharing:
             owner = client.owner if was_asked else ""
             pack = self._packs[event.pack] = _Pack(owner, event.pack_bytes, self._made)
             self._host.used_bytes += pack.bytes
+        elif pack.ends:
+            pack.ends = False
+            self._host.used_bytes += pack.bytes
         pack.clients.add(client.number)
         self._host.used_bytes -= event.away_bytes
         away.went(Place.PACK, event.away_bytes)
@@ -131,6 +138,17 @@ class Sharing:
         self.is_less_possible = host.sharable_bytes < before_bytes
         return actions
 
+    def lets_end(self, process: Process, lacking_bytes: int) -> bool:
+        """Whether there is so much more when the packs end that only a process has, which comes back; then they do."""
+        last = [pack for pack in self._packs.values() if not pack.ends and pack.clients <= process.clients.keys()]
+        asked = None if self._goes is None else self._goes.owner
+        if sum(pack.bytes for pack in last) < lacking_bytes or any(pack.owner == asked for pack in last):
+            return False
+        for pack in last:
+            pack.ends = True
+            self._host.used_bytes -= pack.bytes
+        return True
+
     def helps(self, process: Process) -> bool:
         """Whether there may be more host memory when a process that is awake sleeps."""
         owners = {pack.owner for pack in self._packs.values()} - {""}
@@ -138,8 +156,8 @@ class Sharing:
 
     @property
     def packs_bytes(self) -> int:
-        """What all packs take."""
-        return sum(pack.bytes for pack in self._packs.values())
+        """What all packs take that count."""
+        return sum(pack.bytes for pack in self._packs.values() if not pack.ends)
 
     def host_memory(self) -> HostMemory:
         """What can be seen of all host memory."""
@@ -166,12 +184,13 @@ class Sharing:
             away.pack_bytes = host.packing_bytes = 0
 
     def _leave(self, client: Client) -> int:
-        """Its pack has one client less; returns what the pack took, if that was the last one."""
+        """Its pack has one client less; returns what the pack took that counted, if that was the last one."""
         name, pack = next((name, pack) for name, pack in self._packs.items() if client.number in pack.clients)
         pack.clients.remove(client.number)
         if pack.clients:
             return 0
-        return self._packs.pop(name).bytes
+        del self._packs[name]
+        return 0 if pack.ends else pack.bytes
 
     def _new_bytes(self, client: Client) -> int:
         """How large a new pack for a client may be; 0: there is no room for one."""
@@ -188,8 +207,10 @@ class Sharing:
         bits = self._room_bytes.bit_length()
         if self._candidates is None or bits != self._found_bits:
             self._candidates, self._found_bits = self._found(), bits
-        owners = {pack.owner for pack in self._packs.values()}
-        return [client for client in self._candidates if client.owner in owners or self._new_bytes(client)]
+        packs = self._packs.values()
+        owners, ending = {pack.owner for pack in packs}, {pack.owner for pack in packs if pack.ends}
+        asked = (client for client in self._candidates if client.owner not in ending)
+        return [client for client in asked if client.owner in owners or self._new_bytes(client)]
 
     def _found(self) -> list[Client]:
         by_owner: dict[str, list[Client]] = defaultdict(list)

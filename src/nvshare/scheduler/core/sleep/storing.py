@@ -190,8 +190,9 @@ class Storing:
             return True
         lacking = self._lacking(process)
         free_bytes = self._host.unused_bytes
-        if self._comes is None and lacking <= free_bytes:
-            self._comes = process
+        has_room = lacking <= free_bytes
+        if self._comes is None and (has_room or self.sharing.lets_end(process, lacking - free_bytes)):
+            self._comes, free_bytes = process, self._host.unused_bytes
             self.look_again()
         wait = ""
         if self._comes is not process:
