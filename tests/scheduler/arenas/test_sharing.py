@@ -201,6 +201,16 @@ async def test_there_is_no_memory_for_a_pack(clients: Clients) -> None:
     assert await clients.share(4) == ArenaNotShared(4, "no more can be had")
 
 
+async def test_who_could_still_write_to_a_pack(clients: Clients) -> None:
+    """Nobody gets it, then."""
+    for number in (1, 2):
+        await clients.share(number)
+    client = clients.all[3].blocks
+    client.keeps_mapped = True
+    assert await clients.share(3) == ArenaNotShared(3, "Device or resource busy")
+    assert client.asked == ["sum", "pack"]
+
+
 async def test_what_can_not_go_now_goes_later(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the frames."""
     monkeypatch.setattr(sending_module, "_SEND_AGAIN_SECONDS", 0.01)

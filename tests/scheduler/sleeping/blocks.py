@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ class Blocks:
         """The frame of which it does nothing, and that which it does not answer."""
         self.breaks_pack = False
         """It writes something else there than it has."""
+        self.keeps_mapped = False
+        """It could write to the pack later."""
+        self.mapped: mmap.mmap | None = None
         self.asked: list[str] = []
         """The frames that came."""
         self._catalogue: int | None = None
@@ -68,6 +72,8 @@ class Blocks:
 
     def close(self) -> None:
         """Its process ends."""
+        if self.mapped is not None:
+            self.mapped.close()
         for descriptor in (self._catalogue, self.pack):
             if descriptor is not None:
                 os.close(descriptor)
@@ -84,6 +90,8 @@ class Blocks:
     def _write(self, descriptor: int) -> wire.Packed:
         for tag, block in self._named():
             os.pwrite(descriptor, _TAG.pack(-tag & 0xFFFF if self.breaks_pack else tag), block * BLOCK)
+        if self.keeps_mapped:
+            self.mapped = mmap.mmap(descriptor, BLOCK)
         os.close(descriptor)
         return wire.Packed()
 
