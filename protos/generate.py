@@ -17,7 +17,7 @@ from grpc_tools import protoc
 
 PROTOS = Path(__file__).resolve().parent
 HEADERS = PROTOS.parent / "src" / "nvshare" / "protocol"
-SHARED = ("wire.h", "gang.h", "report.h")
+SHARED = ("wire.h", "gang.h", "catalogue.h", "report.h")
 LAYOUT = "nvshare/protocol/layout.py"
 # The package that holds the stubs, and the files that they are made from.
 PACKAGES = {

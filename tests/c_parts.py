@@ -20,6 +20,7 @@ HEADERS = (
     "protocol/wire.h",
     "protocol/size.h",
     "protocol/gang.h",
+    "protocol/catalogue.h",
     "protocol/report.h",
     f"{CSRC}/process/on_missing.h",
     f"{CSRC}/process/digest.h",

@@ -279,7 +279,8 @@ def test_cffi_stays_in_the_codec() -> None:
     """Objects of cffi never leave the codec, and no module loads cffi's parser."""
     layout = PACKAGE / "protocol" / "layout.py"
     codec = {
-        f"nvshare.protocol.{module}" for module in ("wire", "frames", "sleep_frames", "frame_types", "gang", "report")
+        f"nvshare.protocol.{module}"
+        for module in ("wire", "frames", "sleep_frames", "frame_types", "gang", "catalogue", "report")
     }
 
     def is_wrong(path: Path, imported: str) -> bool:

@@ -47,7 +47,7 @@ def disagreements(folder: Path, headers: tuple[str, ...], ffi: Any, lib: Any) ->
 
 def test_of_the_product(tmp_path: Path) -> None:
     """The committed one."""
-    headers = tuple(f"protocol/{name}" for name in ("wire.h", "gang.h", "report.h"))
+    headers = tuple(f"protocol/{name}" for name in ("wire.h", "gang.h", "catalogue.h", "report.h"))
     assert not disagreements(tmp_path, headers, shared.ffi, shared.lib)
 
 

@@ -87,6 +87,21 @@ FRAMES = st.one_of(
     st.builds(wire.AskShared, U32, KEY, U32),
     st.builds(wire.Shared, U32, U32, U32, U64, U64),
     st.builds(wire.NotShared, U32, text(wire.TEXT_BYTES)),
+    st.builds(wire.Sleep, U32),
+    st.builds(wire.Asleep, U32),
+    st.builds(wire.NotAsleep, U32, text(wire.TEXT_BYTES), st.booleans()),
+    st.just(wire.Wake()),
+    st.builds(wire.Awake, st.booleans()),
+    st.just(wire.Store()),
+    st.just(wire.Stored()),
+    st.builds(wire.NotStored, text(wire.TEXT_BYTES)),
+    st.builds(wire.Loaded, st.booleans()),
+    st.just(wire.Sum()),
+    st.builds(wire.Summed, U32, text(wire.SHARING_TEXT_BYTES)),
+    st.just(wire.Pack()),
+    st.builds(wire.Packed, text(wire.SHARING_TEXT_BYTES)),
+    st.just(wire.Dedup()),
+    st.builds(wire.Deduped, U64, U64, U64, text(wire.SHARING_TEXT_BYTES)),
 )
 
 
@@ -106,7 +121,7 @@ def test_every_frame_is_in_the_table() -> None:
     assert sorted(number for number, _ in wire._TYPES.values()) == sorted(wire.FrameType)
 
 
-@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 40))
+@given(st.binary(min_size=wire.FRAME_BYTES, max_size=wire.FRAME_BYTES), st.integers(0, 60))
 def test_any_bytes_are_a_frame_or_an_error(data: bytes, kind: int) -> None:
     """No bytes make the decoder fail in another way than by saying that they are no frame."""
     for candidate in (data, bytes([wire.MAGIC, wire.VERSION, kind]) + data[3:]):

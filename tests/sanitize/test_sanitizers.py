@@ -124,7 +124,7 @@ def test_swaps(
 def test_stores(
     sanitizer: str, sanitized: Libraries, tmp_path: Path, preloaded: dict[str, str], run_dir: paths.RunDir
 ) -> None:
-    """Nor does one that sleeps again and again, whose memory goes into a file, while schedulers die at any moment."""
+    """Nor does one that sleeps again and again, whose memory goes into files and packs, while schedulers die."""
     program = compiled("rests", build_native.TARGETS[sanitizer], sanitized.cuda, tmp_path)
     variables = preloaded | {paths.MEMORY: "swap"}
     with FakeScheduler(run_dir.client_socket) as scheduler:
@@ -134,6 +134,8 @@ def test_stores(
             drowsy.meet()
             for _ in range(20):
                 drowsy.turn()
+            while not (drowsy.stored and drowsy.deduped):
+                drowsy.turn()
             drowsy.look()
             assert running.process.stdin
             running.process.stdin.close()
@@ -141,4 +143,3 @@ def test_stores(
         finally:
             running.end()
     assert running.process.returncode == 0, running.errors
-    assert drowsy.stored

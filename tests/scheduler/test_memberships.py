@@ -43,7 +43,7 @@ class Receiver:
     def deliver(self, action: ClientAction) -> None:
         """Nothing."""
 
-    def send_file(self, *_: object) -> None:
+    def send_with(self, *_: object) -> None:
         """Nothing."""
 
     def send_arena(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""A scheduler that has its one program sleep whenever that rests, its host memory in a file or not, and dies a lot."""
+"""A scheduler that has its one program sleep whenever that rests, its host memory away or not, and dies a lot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nvshare.protocol import wire
+from nvshare.protocol.catalogue import NO_BLOCK
 from tests.polling import poll_until
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
 from tests.shim.memory_peer import GRANULE, MemoryPeer
-from tests.shim.storing import ARENA_BYTES, ask_to_store, empty_file
+from tests.shim.packing import name_blocks, new_catalogue, new_pack, seal, sums_in
+from tests.shim.storing import ARENA_BYTES, empty_file
 
 PATIENCE_SECONDS = 60.0
 
@@ -32,13 +34,20 @@ class Drowsy:
     lives: int = 0
     stored: int = 0
     """How often it has heard that."""
+    deduped: int = 0
+    """And that some of it is in a pack."""
     peer: MemoryPeer = field(init=False)
-    heard: set[type[wire.Frame]] = field(default_factory=set)
-    """Of what is said once, since that was looked at."""
+    heard: dict[type[wire.Frame], wire.Frame] = field(default_factory=dict)
+    """The last of each kind, since that was looked at."""
     holds: bool = False
     sleeps: bool = False
-    in_file: bool = False
-    given_bytes: int = 0
+    is_away: bool = False
+    """Some of its host memory is, or is on its way back."""
+    left_bytes: int = 0
+    """To be given, before it may wake."""
+    pack: int = -1
+    """The last one, and the sums of its blocks."""
+    known: list[int] = field(default_factory=list)
 
     def turn(self) -> None:
         """The program looks at its memory, and rests."""
@@ -58,15 +67,51 @@ class Drowsy:
         self.heard.clear()
         if not self.sleeps:
             self.peer.peer.send(wire.Sleep(1))
-            self.go_on(lambda: bool(self.heard & {wire.Asleep, wire.NotAsleep}), wakes=False)
-        if not self.sleeps or self.in_file or self.chance.random() < 0.2:
+            self.hear_one_of(wire.Asleep, wire.NotAsleep)
+        if not self.sleeps or self.is_away or self.chance.random() < 0.2:
             return
-        file = empty_file(self.folder)
-        ask_to_store(self.peer, file)
-        os.close(file)
-        if not self.may_die():
-            self.go_on(lambda: bool(self.heard & {wire.Stored, wire.NotStored}), wakes=False)
-            self.may_die()
+        if self.chance.random() < 0.4:
+            file = empty_file(self.folder)
+            self.step(wire.Store(), file, wire.Stored, wire.NotStored)
+            os.close(file)
+        else:
+            catalogue = new_catalogue()
+            self.share(catalogue)
+            os.close(catalogue)
+        self.may_die()
+
+    def hear_one_of(self, *kinds: type[wire.Frame]) -> wire.Frame | None:
+        """Goes on until it has heard one of them, or is another scheduler."""
+        lives = self.lives
+        self.go_on(lambda: self.lives > lives or bool(self.heard.keys() & set(kinds)), wakes=False)
+        return next((self.heard.pop(kind) for kind in kinds if kind in self.heard), None)
+
+    def step(self, frame: wire.Frame, file: int, *kinds: type[wire.Frame]) -> wire.Frame | None:
+        """Asks for something with its host memory; None: it died then."""
+        for kind in kinds:
+            self.heard.pop(kind, None)
+        self.peer.send_with(wire.encode(frame), file)
+        return None if self.may_die() else self.hear_one_of(*kinds)
+
+    def share(self, catalogue: int) -> None:
+        """Some of its blocks are to be in a pack: in the last one, if that has any of them."""
+        summed = self.step(wire.Sum(), catalogue, wire.Summed)
+        if not isinstance(summed, wire.Summed) or not summed.count:
+            return
+        sums = sums_in(catalogue, summed.count)
+        if not set(sums) & set(self.known):
+            name_blocks(catalogue, sums)
+            if self.known:
+                os.close(self.pack)
+            self.pack, self.known = new_pack(len(sums)), sums
+            if self.step(wire.Pack(), self.pack, wire.Packed) != wire.Packed():
+                self.known = []
+                os.close(self.pack)
+                return
+            seal(self.pack)
+        numbers = {found: number for number, found in enumerate(self.known) if self.chance.random() < 0.9}
+        name_blocks(catalogue, sums, [numbers.get(found, NO_BLOCK) for found in sums])
+        self.step(wire.Dedup(), self.pack, wire.Deduped)
 
     def bring_out(self) -> None:
         """All that it has leaves the device."""
@@ -99,13 +144,13 @@ class Drowsy:
 
     def wake(self) -> None:
         """As far as that goes now."""
-        if self.in_file and self.given_bytes < ARENA_BYTES:
-            left = (ARENA_BYTES - self.given_bytes) // GRANULE
+        if self.left_bytes:
+            left = self.left_bytes // GRANULE
             size = self.chance.choice([left, self.chance.randint(1, left)]) * GRANULE
             self.peer.arena(size)
-            self.given_bytes += size
+            self.left_bytes -= size
             self.may_die()
-        elif not self.in_file:
+        elif not self.is_away:
             self.sleeps = False
             self.peer.peer.send(wire.Awake())
             self.peer.allot(ARENA_BYTES, ARENA_BYTES)
@@ -127,8 +172,8 @@ class Drowsy:
         self.peer.peer.grants = 1000 * self.lives
         state = self.peer.peer.register.state
         self.holds = state in {wire.State.HOLDING, wire.State.DRAINING}
-        self.sleeps = self.in_file = False
-        self.given_bytes = 0
+        self.sleeps = self.is_away = False
+        self.left_bytes = 0
         if self.lives == 1:
             self.peer.arena(ARENA_BYTES)
         if state is wire.State.WAITING:
@@ -144,7 +189,7 @@ class Drowsy:
 
     def hear(self, frame: wire.Frame) -> None:
         """One frame."""
-        self.heard.add(type(frame))
+        self.heard[type(frame)] = frame
         match frame:
             case wire.Resident():
                 self.peer.resident = frame
@@ -158,12 +203,17 @@ class Drowsy:
                 self.sleeps = True
             case wire.Stored():
                 # Whoever was woken by one that did not know of it needs its memory all the same.
-                self.sleeps = self.in_file = True
+                self.sleeps = self.is_away = True
+                self.left_bytes = ARENA_BYTES
                 self.stored += 1
+            case wire.Deduped(away_bytes=away_bytes) if away_bytes:
+                self.sleeps = self.is_away = True
+                self.left_bytes = away_bytes
+                self.deduped += 1
             case wire.Loaded(lost=lost):
                 assert not lost
-                self.in_file = False
-                self.given_bytes = 0
+                assert not self.left_bytes
+                self.is_away = False
             case _:
                 kinds = wire.NotAsleep | wire.NotStored | wire.Wake | wire.Footprint | wire.AskReason
-                assert isinstance(frame, kinds), frame
+                assert isinstance(frame, kinds | wire.Summed | wire.Packed | wire.Deduped), frame

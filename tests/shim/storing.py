@@ -105,11 +105,11 @@ def has_file(pid: int, descriptor: int) -> bool:
     return False
 
 
-def meet_next(scheduler: FakeScheduler, *, stored: bool = False) -> MemoryPeer:
-    """The next scheduler is there, and hears that the program sleeps; before that, if its memory is in a file."""
+def meet_next(scheduler: FakeScheduler, said: wire.Frame | None = None) -> MemoryPeer:
+    """The next scheduler is there, and hears that the program sleeps; before that, what else is said of its memory."""
     scheduler.listen()
     peer = MemoryPeer(scheduler.register(epoch=2))
-    if stored:
-        peer.expect(wire.Stored)
+    if said:
+        assert peer.expect(type(said)) == said
     assert peer.expect(wire.Asleep) == wire.Asleep(0)
     return peer

@@ -33,10 +33,10 @@ def reach_allocated(program: ControlledProgram, peer: MemoryPeer, name: str, siz
     peer.heard(footprint_bytes=grow.footprint_bytes)
 
 
-def reach_written(program: ControlledProgram, peer: MemoryPeer, name: str, size: int) -> None:
-    """Its memory has contents, and the lock is given back."""
+def reach_written(program: ControlledProgram, peer: MemoryPeer, name: str, size: int, seed: str = "") -> None:
+    """Its memory has contents, those of its name or of another seed, and the lock is given back."""
     reach_allocated(program, peer, name, size)
-    program.begin(f"write {name} {name}")
+    program.begin(f"write {name} {seed or name}")
     peer.grant()
     assert program.answer() == "0"
     peer.take_back()

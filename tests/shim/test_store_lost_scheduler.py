@@ -91,7 +91,7 @@ def test_while_a_file_has_it(program: ControlledProgram, fake_scheduler: FakeSch
             program.client_waits(peer.peer)
             assert maps_arena(program.pid)
         fake_scheduler.die()
-        peer = meet_next(fake_scheduler, stored=True)
+        peer = meet_next(fake_scheduler, said=wire.Stored())
         assert peer.resident.arena_bytes == ARENA_BYTES
         assert not maps_arena(program.pid)
     load(peer)
@@ -110,7 +110,7 @@ def test_while_some_of_it_is_read(
     poll_until(lambda: maps_arena(program.pid), "some memory has come")
     fake_scheduler.die()
     hold.unlink()
-    peer = meet_next(fake_scheduler, stored=True)
+    peer = meet_next(fake_scheduler, said=wire.Stored())
     assert not maps_arena(program.pid)
     load(peer, CHUNK, ARENA_BYTES - CHUNK)
     wake(peer)

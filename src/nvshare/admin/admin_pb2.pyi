@@ -530,6 +530,8 @@ class Status(_message.Message):
     SWAP_FILE_BYTES_FIELD_NUMBER: _builtins.int
     SWAP_FILE_USED_BYTES_FIELD_NUMBER: _builtins.int
     SWAP_DIR_FIELD_NUMBER: _builtins.int
+    SHARED_BLOCKS_BYTES_FIELD_NUMBER: _builtins.int
+    PACKS_BYTES_FIELD_NUMBER: _builtins.int
     LOST_WITH_SCHEDULER_FIELD_NUMBER: _builtins.int
     LOST_WITH_MACHINE_FIELD_NUMBER: _builtins.int
     version: _builtins.str
@@ -546,6 +548,11 @@ class Status(_message.Message):
     """
     swap_file_used_bytes: _builtins.int
     swap_dir: _builtins.str
+    shared_blocks_bytes: _builtins.int
+    """What of the data of programs that sleep is not in host memory of its own, since others have it equal, and what of host_memory_used_bytes the packs
+    take that have it once.
+    """
+    packs_bytes: _builtins.int
     lost_with_scheduler: _builtins.str
     """Of what was just set: why it is lost when this scheduler ends, or when the machine restarts. Empty: it is not."""
     lost_with_machine: _builtins.str
@@ -564,12 +571,14 @@ class Status(_message.Message):
         swap_file_bytes: _builtins.int = ...,
         swap_file_used_bytes: _builtins.int = ...,
         swap_dir: _builtins.str = ...,
+        shared_blocks_bytes: _builtins.int = ...,
+        packs_bytes: _builtins.int = ...,
         lost_with_scheduler: _builtins.str = ...,
         lost_with_machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "lost_with_machine", b"lost_with_machine", "lost_with_scheduler", b"lost_with_scheduler", "scheduler_pid", b"scheduler_pid", "swap_dir", b"swap_dir", "swap_file_bytes", b"swap_file_bytes", "swap_file_used_bytes", b"swap_file_used_bytes", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "host_memory_bytes", b"host_memory_bytes", "host_memory_used_bytes", b"host_memory_used_bytes", "knows_allocations", b"knows_allocations", "lost_with_machine", b"lost_with_machine", "lost_with_scheduler", b"lost_with_scheduler", "packs_bytes", b"packs_bytes", "scheduler_pid", b"scheduler_pid", "shared_blocks_bytes", b"shared_blocks_bytes", "swap_dir", b"swap_dir", "swap_file_bytes", b"swap_file_bytes", "swap_file_used_bytes", b"swap_file_used_bytes", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1063,6 +1072,7 @@ class Swap(_message.Message):
     WANTED_BYTES_FIELD_NUMBER: _builtins.int
     STILL_SECONDS_FIELD_NUMBER: _builtins.int
     STORED_BYTES_FIELD_NUMBER: _builtins.int
+    SHARED_BYTES_FIELD_NUMBER: _builtins.int
     resident_bytes: _builtins.int
     """Of the footprint: on the device, or on the way from or to it."""
     swapped_bytes: _builtins.int
@@ -1085,6 +1095,8 @@ class Swap(_message.Message):
     """For how long the client has told of nothing though it has to move something."""
     stored_bytes: _builtins.int
     """Of swapped_bytes: in a file."""
+    shared_bytes: _builtins.int
+    """What of its host memory is in a pack that others have as well."""
     def __init__(
         self,
         *,
@@ -1100,10 +1112,11 @@ class Swap(_message.Message):
         wanted_bytes: _builtins.int = ...,
         still_seconds: _builtins.float = ...,
         stored_bytes: _builtins.int = ...,
+        shared_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "still_seconds", b"still_seconds", "stored_bytes", b"stored_bytes", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes", "wanted_bytes", b"wanted_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admitted_bytes", b"admitted_bytes", "allotted_bytes", b"allotted_bytes", "coming_bytes", b"coming_bytes", "fixed_bytes", b"fixed_bytes", "host_bytes", b"host_bytes", "leaving_bytes", b"leaving_bytes", "resident_bytes", b"resident_bytes", "shared_bytes", b"shared_bytes", "still_seconds", b"still_seconds", "stored_bytes", b"stored_bytes", "swapped_bytes", b"swapped_bytes", "usable_host_bytes", b"usable_host_bytes", "wanted_bytes", b"wanted_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

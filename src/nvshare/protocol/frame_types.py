@@ -54,3 +54,9 @@ class FrameType(IntEnum):
     STORED = lib.NVS_STORED
     NOT_STORED = lib.NVS_NOT_STORED
     LOADED = lib.NVS_LOADED
+    SUM = lib.NVS_SUM
+    SUMMED = lib.NVS_SUMMED
+    PACK = lib.NVS_PACK
+    PACKED = lib.NVS_PACKED
+    DEDUP = lib.NVS_DEDUP
+    DEDUPED = lib.NVS_DEDUPED

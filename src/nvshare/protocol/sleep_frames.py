@@ -76,10 +76,51 @@ class NotStored:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Client: host memory has it again, and the file is gone; ``lost``: it could not be read."""
+    """Client: host memory has it again, and no file or pack has any; ``lost``: it could not be read."""
 
     lost: bool = False
 
 
-SleepClientFrame = Asleep | NotAsleep | Wake | Stored | NotStored | Loaded
-SleepSchedulerFrame = Sleep | Awake | Store
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Scheduler, with the descriptor of a catalogue, to one that is asleep: sum up the blocks of your host memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """Client: the catalogue has ``count`` entries; none because of ``text``."""
+
+    count: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Scheduler, with the descriptor of a pack to be: write what your blocks have where the catalogue says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Client: it is written; not because of ``text``."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dedup:
+    """Scheduler, with the descriptor of a pack: let go of each block that is equal to the catalogue's of the pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deduped:
+    """Client: ``away_bytes`` of its host memory are let go of, and the pack has them; nothing because of ``text``."""
+
+    away_bytes: int = 0
+    pack_bytes: int = 0
+    pack: int = 0
+    """The pack's inode, by which a later scheduler tells packs apart."""
+    text: str = ""
+
+
+SleepClientFrame = Asleep | NotAsleep | Wake | Stored | NotStored | Loaded | Summed | Packed | Deduped
+SleepSchedulerFrame = Sleep | Awake | Store | Sum | Pack | Dedup

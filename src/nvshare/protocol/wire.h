@@ -110,9 +110,36 @@ enum nvs_wire_type {
 	NVS_STORE = 43,
 	NVS_STORED = 44,     /* client: it is in a file, since STORE or since before REGISTER */
 	NVS_NOT_STORED = 45, /* client: it is not, because of `text`, and memory has it as before */
-	/* client: host memory has it again, and the file ends; `state` 1: it could not be read
+	/*
+	 * client: host memory has it again, and the file ends, or no pack has any of it; `state` 1:
+	 * it could not be read
 	 */
-	NVS_LOADED = 46
+	NVS_LOADED = 46,
+	/*
+	 * Blocks of host memory that other clients have as well are kept once, in a pack: a memory
+	 * file of the scheduler's that nobody can write any more. All of these are about one that
+	 * is asleep; whatever is not done because of `sharing.text` leaves its memory as it was.
+	 */
+	/* scheduler, with the descriptor of a catalogue (catalogue.h): sum up your blocks in it */
+	NVS_SUM = 47,
+	NVS_SUMMED = 48, /* client: it has so many entries; none because of a text */
+	/*
+	 * scheduler, with the descriptor of a pack to be: write there, where the catalogue says,
+	 * what your blocks have
+	 */
+	NVS_PACK = 49,
+	NVS_PACKED = 50, /* client: it is written; not because of a text */
+	/*
+	 * scheduler, with the descriptor of a pack: let go of each block that is equal to the one
+	 * that the catalogue says. The memory is for you again as ARENA, in any pieces, away_bytes
+	 * in all, before AWAKE comes; then LOADED
+	 */
+	NVS_DEDUP = 51,
+	/*
+	 * client: it is let go of, since DEDUP or since before REGISTER, which as STORED comes
+	 * before ASLEEP; nothing because of a text
+	 */
+	NVS_DEDUPED = 52
 };
 
 /* Which of the later frames a scheduler knows. */
@@ -241,6 +268,19 @@ struct nvs_wire_shared {
 	uint64_t offset_bytes;		 /* SHARED: where in the first one it begins */
 };
 
+#define NVS_WIRE_SHARING_TEXT_BYTES 64
+
+/* Blocks of host memory that are kept once for several clients. */
+struct nvs_wire_sharing {
+	uint64_t away_bytes; /* DEDUPED: of the arena, without memory: the pack has it */
+	uint64_t pack_bytes; /* DEDUPED: of the pack */
+	uint64_t pack;	     /* DEDUPED: its inode, by which a later scheduler tells packs apart */
+	uint32_t count;	     /* SUMMED: entries of the catalogue */
+	uint32_t unused;
+	/* SUMMED, PACKED, DEDUPED: why it is not done; nothing: it is */
+	char text[NVS_WIRE_SHARING_TEXT_BYTES];
+};
+
 struct nvs_frame {
 	uint8_t magic;
 	uint8_t version;
@@ -288,6 +328,7 @@ struct nvs_frame {
 		struct nvs_wire_watch watch;
 		struct nvs_wire_limit limit;
 		struct nvs_wire_shared shared;
+		struct nvs_wire_sharing sharing; /* SUMMED, PACKED, DEDUPED */
 	};
 	/* REGISTER: the host name that the client sees (in a pod, the pod's name) */
 	char name_hint[NVS_WIRE_NAME_BYTES];
@@ -299,5 +340,6 @@ _Static_assert(offsetof(struct nvs_frame, client_id) == 24, "no padding before t
 _Static_assert(offsetof(struct nvs_frame, device_uuid) == 64, "no padding before the arrays");
 _Static_assert(sizeof(struct nvs_wire_memory) <= NVS_WIRE_TEXT_BYTES, "it takes a text's place");
 _Static_assert(sizeof(struct nvs_wire_terms) <= NVS_WIRE_TEXT_BYTES, "it takes a text's place");
+_Static_assert(sizeof(struct nvs_wire_sharing) <= NVS_WIRE_TEXT_BYTES, "it takes a text's place");
 
 #endif

@@ -58,13 +58,19 @@ from nvshare.protocol.shared_frames import AskShared, NotShared, OpenShared, Sha
 from nvshare.protocol.sleep_frames import (
     Asleep,
     Awake,
+    Dedup,
+    Deduped,
     Loaded,
     NotAsleep,
     NotStored,
+    Pack,
+    Packed,
     Sleep,
     SleepWhen,
     Store,
     Stored,
+    Sum,
+    Summed,
     Wake,
 )
 from nvshare.protocol.texts import field_of, text_in
@@ -76,6 +82,7 @@ __all__ = [
     "LEVEL",
     "MAGIC",
     "NAME_BYTES",
+    "SHARING_TEXT_BYTES",
     "TEXT_BYTES",
     "UUID_BYTES",
     "VERSION",
@@ -88,6 +95,8 @@ __all__ = [
     "Awake",
     "Backend",
     "ClientFrame",
+    "Dedup",
+    "Deduped",
     "Drain",
     "DrainReport",
     "DropLock",
@@ -110,6 +119,8 @@ __all__ = [
     "NotStored",
     "Notice",
     "OpenShared",
+    "Pack",
+    "Packed",
     "Priority",
     "Progress",
     "Reason",
@@ -127,6 +138,8 @@ __all__ = [
     "State",
     "Store",
     "Stored",
+    "Sum",
+    "Summed",
     "Terms",
     "Text",
     "Tie",
@@ -161,6 +174,7 @@ VERSION: int = lib.NVS_WIRE_VERSION
 LEVEL: int = lib.NVS_WIRE_LEVEL
 UUID_BYTES: int = lib.NVS_WIRE_UUID_BYTES
 TEXT_BYTES: int = lib.NVS_WIRE_TEXT_BYTES
+SHARING_TEXT_BYTES: int = lib.NVS_WIRE_SHARING_TEXT_BYTES
 WHOLE_TEXT_BYTES: int = lib.NVS_WIRE_WHOLE_TEXT_BYTES
 NAME_BYTES: int = lib.NVS_WIRE_NAME_BYTES
 CONTAINER_BYTES: int = lib.NVS_WIRE_CONTAINER_BYTES
@@ -234,6 +248,12 @@ _TYPES: dict[type[Frame], tuple[FrameType, str]] = {
     Stored: (FrameType.STORED, ""),
     NotStored: (FrameType.NOT_STORED, ""),
     Loaded: (FrameType.LOADED, ""),
+    Sum: (FrameType.SUM, ""),
+    Summed: (FrameType.SUMMED, "sharing"),
+    Pack: (FrameType.PACK, ""),
+    Packed: (FrameType.PACKED, "sharing"),
+    Dedup: (FrameType.DEDUP, ""),
+    Deduped: (FrameType.DEDUPED, "sharing"),
 }
 """The number of each frame, and the part of the layout that has its fields beside those of every frame."""
 _CALLED = {

@@ -14,16 +14,14 @@ from nvshare.scheduler.core.actions import (
     Action,
     FormGang,
     Grant,
-    GrowArena,
     Kill,
     LeaveGang,
-    Measure,
+    MemoryAction,
     ReportMissing,
     ReportShort,
     ReportSize,
     ReportUnresponsive,
     Sleep,
-    StoreArena,
     Wake,
 )
 from nvshare.scheduler.core.core import Core
@@ -72,7 +70,7 @@ class Dispatcher:
         record: Record,
         choices: Choices,
         clients_changed: Callable[[int], None],
-        see_to_memory: Callable[[GrowArena | StoreArena | Measure], None],
+        see_to_memory: Callable[[MemoryAction], None],
         see_to_gangs: SeeToGangs,
         see_to_sleep: Callable[[Sleep | Wake], None],
         others_speak: Callable[[], bool] = lambda: False,
@@ -349,13 +347,14 @@ class Dispatcher:
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             reports.trace("to do", action, self._log)
+            if isinstance(action, MemoryAction):
+                self._see_to_memory(action)
+                continue
             match action:
                 case ReportUnresponsive() | ReportShort() | ReportMissing() | ReportSize():
                     reports.write(action, self._clients, self._log)
                 case Kill(number, grant):
                     reports.kill(self._clients[number], number, grant, self._log)
-                case GrowArena() | StoreArena() | Measure():
-                    self._see_to_memory(action)
                 case FormGang():
                     self._see_to_gangs(action, self._clients)
                 case Sleep() | Wake():

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from nvshare.protocol import wire
 from nvshare.scheduler.core.actions import ClientAction
 from nvshare.scheduler.pods.description import Description
+from nvshare.scheduler.pods.owner import owner_of
 from nvshare.scheduler.recovery.record import Recorded
+
+FrameWithDescriptor = wire.Store | wire.Sum | wire.Pack | wire.Dedup
+"""What is sent to a client that sleeps, about its host memory."""
 
 
 class Delivery(Enum):
@@ -36,8 +41,8 @@ class ActionReceiver(Protocol):
         or to give again, then.
         """
 
-    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
-        """Give the client a file, in which its host memory is to be; ``done`` as above."""
+    def send_with(self, frame: FrameWithDescriptor, descriptor: int, done: Callable[[Delivery], None]) -> None:
+        """Tell the client what to do with its host memory, and give it what it takes for that; ``done`` as above."""
 
     def send_gang(
         self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
@@ -75,6 +80,11 @@ class RegisteredClient:
     """It knows the frames of level 3."""
     recorded_grant: int = 0
     """The grant for which it is in the record of holders; 0: it is not."""
+
+    @property
+    def owner(self) -> str:
+        """See ``owner_of``; empty as long as it is not known."""
+        return owner_of(self.description)
 
     @property
     def process(self) -> tuple[int, int]:

@@ -216,8 +216,9 @@ class _Running:
         )
         self._sharing = Sharing(loop, self._dispatcher)
         self._sleepers = Sleepers(loop, log)
+        swapping = self._swapping
         self._sleeping = Sleeping(
-            loop, log, self._dispatcher, self._sleepers.start, os.geteuid(), self._swapping.storing
+            loop, log, self._dispatcher, self._sleepers.start, os.geteuid(), swapping.storing, swapping.sharing
         )
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._log),

@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nvshare.log import Log
+from nvshare.protocol import wire
 from nvshare.scheduler.arenas.arenas import Arenas
 from nvshare.scheduler.arenas.choice import HostBudget
 from nvshare.scheduler.arenas.limits import MemoryLimits
+from nvshare.scheduler.arenas.sharing import Sharing
 from nvshare.scheduler.arenas.storing import Storing
-from nvshare.scheduler.core.actions import GrowArena, Measure, StoreArena
+from nvshare.scheduler.core.actions import GrowArena, Measure, MemoryAction, ShareArena, StoreArena
 from nvshare.scheduler.core.events import MemoryFreed, ResidentSettled
+from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.recovery.awaited import Process
 from nvshare.scheduler.recovery.record import Record, Recorded
@@ -65,23 +68,38 @@ class Swapping:
             dispatcher.feed,
             self._had_in_file,
         )
+        self.sharing = Sharing(
+            loop,
+            log,
+            lambda: dispatcher.clients,
+            lambda: self._arenas.filling,
+            self._arena_bytes,
+            lambda number: dispatcher.client(number).state is ShownState.ASLEEP,
+            dispatcher.feed,
+            self._had_in_pack,
+        )
         self._host_budget = host_budget
         self._had_bytes = 0
         """Of host memory, by those of the former scheduler that are back."""
         self._had: dict[Process, int] = {}
         """Of it, what each of them had, as long as it has said no more than that."""
+        self._had_packs: set[int] = set()
+        """The packs in which they had some."""
         self.returning = Returning(former, loop, log, is_measured, self._measure, self._settled)
         self.departed = Departed(loop, is_measured, self._measure, self._freed)
         self.measure_soon: Callable[[], None] | None = None
 
-    def see_to_memory(self, action: GrowArena | StoreArena | Measure) -> None:
-        """A client is to have more host memory or a file instead, or a device is to be measured."""
+    def see_to_memory(self, action: MemoryAction) -> None:
+        """A client is to have more host memory, or a file or pack instead, or a device is to be measured."""
         match action:
             case GrowArena():
                 self.storing.grows(action.client)
+                self.sharing.grows(action.client)
                 self._arenas.grow(action)
             case StoreArena():
                 self.storing.store(action)
+            case ShareArena():
+                self.sharing.share(action)
             case Measure():
                 self._measure()
 
@@ -120,6 +138,7 @@ class Swapping:
         if client.backend == SWAP:
             self._arenas.forget(number)
             self.storing.forget(number)
+            self.sharing.forget(number)
             self._had.pop(_process(client), None)
             self._swappers[client.device] -= 1
         if not self._swappers[client.device]:
@@ -129,12 +148,22 @@ class Swapping:
         """Begins nothing more, and watches nobody any more."""
         self._arenas.stop()
         self.storing.stop()
+        self.sharing.stop()
         self.returning.stop()
         self.departed.stop()
 
     def _had_in_file(self, number: int) -> None:
         """What a client has said first that it has was no host memory: it is in its file."""
         self._count_as_had(-self._had.pop(_process(self._dispatcher.clients[number]), 0))
+
+    def _had_in_pack(self, number: int, frame: wire.Deduped) -> None:
+        """The same of a part of that; the pack was made with host memory, once."""
+        process = _process(self._dispatcher.clients[number])
+        if process in self._had:
+            self._had[process] -= frame.away_bytes
+            is_new = frame.pack not in self._had_packs
+            self._had_packs.add(frame.pack)
+            self._count_as_had(frame.pack_bytes * is_new - frame.away_bytes)
 
     def _count_as_had(self, more_bytes: int) -> None:
         if more_bytes:

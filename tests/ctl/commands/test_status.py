@@ -31,6 +31,8 @@ DOCUMENT = {
     "swap_dir": None,
     "swap_file_bytes": None,
     "swap_file_used_bytes": 0,
+    "shared_blocks_bytes": 0,
+    "packs_bytes": 0,
     "devices": [
         {
             "index": "0",

@@ -82,3 +82,14 @@ def test_data_in_a_file(run_dir: RunDir, status: admin_pb2.Status) -> None:
     assert head[2:6] == ["FOOTPRINT", "RESIDENT", "SWAPPED", "STORED"]
     [row] = [line for line in words if line.startswith("81 ")]
     assert "7.0 GiB 5.0 GiB" in row
+
+
+def test_equal_data(run_dir: RunDir, status: admin_pb2.Status) -> None:
+    """How much of whose is kept once with others', and what that takes."""
+    status.devices[0].clients[0].swap.shared_bytes = 5 << 30
+    status.shared_blocks_bytes, status.packs_bytes = 15 << 30, 6 << 30
+    lines = ctl(run_dir, "status", COLUMNS="160").stdout.splitlines()
+    [host] = [line for line in lines if "host memory for what is swapped" in line]
+    assert host.endswith(", of it 6.0 GiB for 15.0 GiB of equal data")
+    [head] = [line.split() for line in lines if line.split()[:1] == ["PID"]]
+    assert head[2:6] == ["FOOTPRINT", "RESIDENT", "SWAPPED", "SHARED"]

@@ -57,6 +57,7 @@ def test_what_is_where_in_json(run_dir: RunDir) -> None:
         "wanted_bytes": 0,
         "still_seconds": 0.0,
         "stored_bytes": 0,
+        "shared_bytes": 0,
     }
 
 

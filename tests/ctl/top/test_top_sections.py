@@ -87,6 +87,15 @@ def test_data_in_files() -> None:
     assert "7.0 GiB  5.0 GiB" in text(device)
 
 
+def test_equal_data() -> None:
+    """A column of its own, where there is any."""
+    device = swapping().devices[0]
+    assert "SHARED" not in text(device)
+    device.clients[0].swap.shared_bytes = 5 * GIB
+    assert "7.0 GiB  5.0 GiB" in text(device)
+    assert "SHARED" in text(device)
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_names(width: int) -> None:
     """The name that somebody gave has a column; who they are is left out of a narrow terminal where all are one's."""

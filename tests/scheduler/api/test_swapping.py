@@ -78,6 +78,7 @@ SWAPS = ClientSnapshot(
         wanted_bytes=GIB // 4,
         still_seconds=1.5,
         stored_bytes=2 * GIB,
+        shared_bytes=GIB,
     ),
 )
 STAYS = ClientSnapshot(2, ShownState.IDLE, 2 * GIB, GIB // 2, True, 0.0, 0.0, 0)
@@ -107,7 +108,7 @@ def figures_of(device: DeviceSnapshot) -> dict[str, float]:
         {},
         0,
         0,
-        HostMemory(64 * GIB, 23 * GIB, 100 * GIB, 7 * GIB),
+        HostMemory(64 * GIB, 23 * GIB, 100 * GIB, 7 * GIB, 5 * GIB, 3 * GIB),
         SleepTimes(3, 1.25, 2, 0.5, 1),
         FileTimes(9 * GIB, 4.5, 2 * GIB, 0.75),
         NvmlState.OK,
@@ -159,6 +160,8 @@ def test_metrics() -> None:
         "nvshare_host_memory_bytes": 64 * GIB,
         "nvshare_host_memory_used_bytes": 23 * GIB,
         f"nvshare_stored_bytes{label}": 2 * GIB,
+        "nvshare_shared_blocks_bytes": 5 * GIB,
+        "nvshare_packs_bytes": 3 * GIB,
         "nvshare_swap_file_bytes": 100 * GIB,
         "nvshare_swap_file_used_bytes": 7 * GIB,
         "nvshare_swap_file_written_bytes_total": 9 * GIB,
@@ -233,6 +236,7 @@ def test_status() -> None:
         wanted_bytes=GIB // 4,
         still_seconds=1.5,
         stored_bytes=2 * GIB,
+        shared_bytes=GIB,
     )
     assert not stays.HasField("swap")
 

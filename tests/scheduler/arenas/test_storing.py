@@ -12,7 +12,7 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from nvshare.protocol import wire
-from nvshare.scheduler.arenas import storing as storing_module
+from nvshare.scheduler.arenas import sending as sending_module
 from nvshare.scheduler.arenas.storing import Storing
 from nvshare.scheduler.core.actions import StoreArena
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -47,7 +47,7 @@ class Clients:
             self.came_with_file.append,
         )
 
-    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+    def send_with(self, _frame: wire.Store, descriptor: int, done: Callable[[Delivery], None]) -> None:
         """See ``ActionReceiver``."""
         self.received.append(descriptor)
         self.on_sent.append(done)
@@ -140,7 +140,7 @@ async def test_a_client_that_goes_meanwhile(clients: Clients, tmp_path: Path) ->
 
 async def test_what_can_not_go_now_goes_later(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same file."""
-    monkeypatch.setattr(storing_module, "_SEND_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(sending_module, "_SEND_AGAIN_SECONDS", 0.01)
     clients.storing.store(StoreArena(1))
     await until(lambda: clients.on_sent, "a file is made")
     clients.on_sent.pop()(Delivery.NOT_NOW)

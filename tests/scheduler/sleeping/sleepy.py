@@ -17,6 +17,7 @@ from typing import Self
 from nvshare.device_uuid import device_bytes
 from nvshare.protocol import wire
 from tests.polling import poll_until
+from tests.scheduler.sleeping.blocks import Blocks
 from tests.scheduler.swapper import Swapper
 from tests.scheduler.wire_client import TIMEOUT_SECONDS, ClosedError, Scheduler, WireClient
 from tests.stopping import stop
@@ -171,8 +172,10 @@ class Sleepy(Swapper):
         """Why it stores nothing; empty: it does."""
         self.loses_file = False
         """It can't read its file."""
+        self.blocks = Blocks()
+        """What its host memory has, as far as equal blocks are kept once."""
         self._given: list[int] = []
-        """Host memory for what is in its file."""
+        """Host memory for what is in its file, or in a pack."""
         self._gpu = gpu
 
     def come(self) -> Self:
@@ -180,17 +183,19 @@ class Sleepy(Swapper):
         uuid = next(device.uuid for device in self.scheduler.status().devices if device.index == str(self._gpu))
         self.register(device_uuid=device_bytes(uuid), total_bytes=2 * GIB, level=wire.LEVEL)  # type: ignore[arg-type]
         self.client.send(wire.Terms(container=f"sleepy-{self.process.pid}"))
-        if self.door.is_closed:
-            self.client.send(wire.Asleep(0))
         if self.file is not None:
             self.client.send(wire.Stored())
+        if self.blocks.away_bytes:
+            self.client.send(self.blocks.said)
+        if self.door.is_closed:
+            self.client.send(wire.Asleep(0))
         return self
 
     def again(self, scheduler: Scheduler) -> Sleepy:
         """The same one with a new connection, with what it has."""
         self.client.close()
         other = Sleepy(self.process, scheduler, self.door, self._gpu)
-        other.memory, other.file = replace(self.memory, order=0), self.file
+        other.memory, other.file, other.blocks = replace(self.memory, order=0), self.file, self.blocks
         return other.come()
 
     def take(self, frame: wire.Frame) -> None:
@@ -212,20 +217,27 @@ class Sleepy(Swapper):
                 self._given.append(segment)
                 if sum(self._given) == self.memory.arena_bytes:
                     self._load()
+            case wire.Sum() | wire.Pack() | wire.Dedup():
+                answer = self.blocks.take(frame, self._last_descriptor())
+                if answer is not None:
+                    self.client.send(answer)
+            case wire.Arena(segment) if self.blocks.away_bytes:
+                self._given.append(segment)
+                if sum(self._given) == self.blocks.away_bytes:
+                    self.blocks.back()
+                    self._given.clear()
+                    self.client.send(wire.Loaded())
             case wire.Limit():
                 pass
             case _:
                 super().take(frame)
 
     def _store(self) -> None:
-        """The file comes after all host memory, of which nothing stays here."""
-        file = self.client.raw.descriptors.pop()
+        file = self._last_descriptor()
         if self.refuses_file:
             os.close(file)
             self.client.send(wire.NotStored(self.refuses_file))
             return
-        while self.client.raw.descriptors:
-            os.close(self.client.raw.descriptors.pop())
         self.file = file
         os.ftruncate(file, self.memory.arena_bytes)
         os.pwritev(file, [_page(self.process.pid)], 0)
@@ -240,6 +252,13 @@ class Sleepy(Swapper):
         self.file = None
         self._given.clear()
         self.client.send(wire.Loaded(self.loses_file))
+
+    def _last_descriptor(self) -> int:
+        """It came after all host memory, of which nothing stays here."""
+        last, descriptors = self.client.raw.descriptors.pop(), self.client.raw.descriptors
+        while descriptors:
+            os.close(descriptors.pop())
+        return last
 
     def shown(self) -> str:
         """Its state, as the scheduler shows it."""

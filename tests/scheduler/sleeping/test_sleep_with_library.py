@@ -95,6 +95,36 @@ def _slept(scheduler: Scheduler) -> int:
     return sum(client.sleeps for device in scheduler.status().devices for client in device.clients)
 
 
+def test_equal_data_is_kept_once(
+    serve: Callable[..., Scheduler], devices: dict[str, str], start_calling: StartProgram
+) -> None:
+    """Of four programs, and comes back as it was, whoever the scheduler is."""
+    options = (*OPTIONS, "--host-memory", "704MiB")
+    scheduler = serve(*options, environment=devices)
+    programs = [start_calling() for _ in range(4)]
+    for number, program in enumerate(programs):
+        opens(program)
+        allocates(program, "data", SIZE, 7)
+        _sleeps(program, devices)
+        if number >= 2:
+            _have_in_packs(scheduler, number + 1)
+    assert scheduler.status().packs_bytes == SIZE
+    for program in programs:
+        assert program.do(f"wrong data {SIZE} 7") == "0"
+    _have_in_packs(scheduler, 3)
+    scheduler.kill()
+    scheduler = serve(*options, environment=devices)
+    _have_in_packs(scheduler, 3)
+    for program in programs:
+        assert program.do(f"wrong data {SIZE} 7") == "0"
+    assert not [line for line in scheduler.log() if line["level"] == "error"]
+
+
+def _have_in_packs(scheduler: Scheduler, count: int) -> None:
+    """So many have all their data there."""
+    poll_until(lambda: scheduler.status().shared_blocks_bytes >= count * SIZE, "it is in a pack", TIMEOUT_SECONDS)
+
+
 def _sleeps(program: ControlledProgram, devices: dict[str, str]) -> None:
     poll_until(lambda: _is_checkpointed(program, devices), "it sleeps", TIMEOUT_SECONDS)
 

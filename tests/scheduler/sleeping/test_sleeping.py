@@ -11,6 +11,8 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from nvshare.protocol import wire
+from nvshare.scheduler.arenas.filling import Filling
+from nvshare.scheduler.arenas.sharing import Sharing
 from nvshare.scheduler.arenas.storing import Storing
 from nvshare.scheduler.core.actions import Sleep
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -63,7 +65,19 @@ class Scene:
             self.dispatcher.feed,
             self.stored.append,
         )
-        self.sleeping = Sleeping(loop, log, cast(Dispatcher, self.dispatcher), _no_sleeper, user, storing)
+        self.shared: list[int] = []
+        """Clients that came with blocks in a pack."""
+        sharing = Sharing(
+            loop,
+            log,
+            lambda: self.dispatcher.clients,
+            _no_filling,
+            lambda _number: GIB,
+            lambda _number: True,
+            self.dispatcher.feed,
+            lambda number, _frame: self.shared.append(number),
+        )
+        self.sleeping = Sleeping(loop, log, cast(Dispatcher, self.dispatcher), _no_sleeper, user, storing, sharing)
 
     def comes(self, number: int, user: int = USER, backend: str = "swap", pid: int = PID, offers: bool = True) -> None:
         """A client registers."""
@@ -74,6 +88,10 @@ class Scene:
         )
         if offers:
             self.sleeping.offered(number, user, self.said.append)
+
+
+def _no_filling() -> Filling:
+    raise AssertionError("no pack is made here")
 
 
 def _no_sleeper(*_arguments: object) -> None:  # type: ignore[misc]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,56 +12,21 @@ import pytest
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.scheduler.api.pages import figures
-from tests.scheduler.sleeping.sleepy import OPTIONS, Sleepy, SleepyProcess, all_see
-from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
+from tests.scheduler.sleeping.scene import DATA, MIB, Scene, Serve, Start
+from tests.scheduler.sleeping.sleepy import OPTIONS, Sleepy
+from tests.scheduler.wire_client import TIMEOUT_SECONDS
 
-Serve = Callable[..., Scheduler]
-Start = Callable[..., SleepyProcess]
-MIB = 1 << 20
-DATA = 96 * MIB
-"""Of each process."""
 HOST = 352 * MIB
 """Two have room there with what they may have beside their data (64 MiB each), three have not."""
 NOT_STORED = "the data of a process can't go to a file, and stays in memory"
 
 
-class Scene:
-    """A scheduler with a folder for files, and processes with more data than host memory takes."""
+class Files(Scene):
+    """With a folder for files, and processes with more data than host memory takes."""
 
     def __init__(self, serve: Serve, start: Start, devices: dict[str, str], folder: Path) -> None:
-        self._serve, self.start, self._devices = serve, start, devices
         self.folder = folder
-        self.clients: list[Sleepy] = []
-        self.scheduler = self.serve()
-
-    def serve(self, *options: str) -> Scheduler:
-        """Another scheduler after the one before, which has ended."""
-        options = options or (f"--swap-dir={self.folder}", "--swap-size=1GiB")
-        host = f"--host-memory={HOST}"
-        self.scheduler = self._serve(
-            *OPTIONS, host, "--metrics-address=127.0.0.1:0", *options, environment=self._devices
-        )
-        return self.scheduler
-
-    def sees(self, condition: Callable[[], object], what: str) -> None:
-        """All take frames until this is so."""
-        all_see(self.clients, condition, what)
-
-    def comes(self) -> Sleepy:
-        """One more that wants to have data."""
-        client = Sleepy(self.start(), self.scheduler).come()
-        self.clients.append(client)
-        request = client.ask(DATA)
-        self.sees(lambda: client.granted == request or client.refused, "it has an answer")
-        if not client.refused:
-            # It may have to leave already.
-            there = min(DATA, client.allotted)
-            client.say(footprint_bytes=DATA, resident_bytes=there, out_bytes=DATA - there)
-        return client
-
-    def sleeps(self, *clients: Sleepy) -> None:
-        """All of these, with their data."""
-        self.sees(lambda: all(each.shown() == "asleep" for each in clients or self.clients), "all sleep")
+        super().__init__(serve, start, devices, HOST, (f"--swap-dir={folder}", "--swap-size=1GiB"))
 
     def three(self) -> None:
         """As many that sleep."""
@@ -70,19 +34,6 @@ class Scene:
             self.comes()
             self.sleeps()
         self.sees(self.stored, "some data is in a file")
-
-    def wakes(self, client: Sleepy) -> None:
-        """With its data."""
-        woken = client.woken
-        client.client.send(wire.Wake())
-        self.sees(lambda: client.woken > woken, "it is awake")
-        assert client.file is None
-
-    def leaves(self, client: Sleepy) -> None:
-        """Its process ends."""
-        self.clients.remove(client)
-        client.client.close()
-        client.process.kill()
 
     def stored(self) -> list[Sleepy]:
         """Those whose data is in files."""
@@ -98,10 +49,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene(serve: Serve, start: Start, devices: dict[str, str], tmp_path: Path) -> Scene:
+def scene(serve: Serve, start: Start, devices: dict[str, str], tmp_path: Path) -> Files:
     """With nobody yet."""
     (tmp_path / "files").mkdir()
-    return Scene(serve, start, devices, tmp_path / "files")
+    return Files(serve, start, devices, tmp_path / "files")
 
 
 def files_of(pid: int, folder: Path) -> int:
@@ -113,7 +64,7 @@ def files_of(pid: int, folder: Path) -> int:
     return count
 
 
-def test_more_data_than_host_memory(scene: Scene) -> None:
+def test_more_data_than_host_memory(scene: Files) -> None:
     """Each has its own again when it wakes; what is where is shown, and added up."""
     scene.three()
     for client in scene.clients:
@@ -131,7 +82,7 @@ def test_more_data_than_host_memory(scene: Scene) -> None:
     assert seen["nvshare_swap_file_write_seconds_total"] > 0 < seen["nvshare_swap_file_read_seconds_total"]
 
 
-def test_its_file(scene: Scene) -> None:
+def test_its_file(scene: Files) -> None:
     """It has no name, only its owner may read it, nobody but the client has it, and it ends with the client."""
     scene.three()
     for client in scene.stored():
@@ -146,13 +97,11 @@ def test_its_file(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--burst=1",)], ids=["with files", "without"])
-def test_the_scheduler_dies(scene: Scene, options: tuple[str, ...]) -> None:
+def test_the_scheduler_dies(scene: Files, options: tuple[str, ...]) -> None:
     """Who has its data in a file says so to the next one, and has it again when it wakes."""
     scene.three()
     in_files = scene.used()
-    scene.scheduler.kill()
-    scene.serve(*options)
-    scene.clients = [client.again(scene.scheduler) for client in scene.clients]
+    scene.again(*options)
     scene.sleeps()
     assert scene.used() == in_files == sum(client.memory.arena_bytes for client in scene.stored())
     assert scene.scheduler.status().host_memory_bytes == HOST
@@ -165,7 +114,7 @@ def test_the_scheduler_dies(scene: Scene, options: tuple[str, ...]) -> None:
     assert not [line for line in scene.scheduler.log() if line["level"] == "error"]
 
 
-def test_the_folder_is_gone(scene: Scene) -> None:
+def test_the_folder_is_gone(scene: Files) -> None:
     """The data stays where it is, which is said once."""
     scene.folder.rmdir()
     for _ in range(2):
@@ -179,7 +128,7 @@ def test_the_folder_is_gone(scene: Scene) -> None:
     assert not scene.stored()
 
 
-def test_the_disk_is_full(scene: Scene) -> None:
+def test_the_disk_is_full(scene: Files) -> None:
     """The library says so, and has all of its data in memory as before."""
     for _ in range(2):
         scene.comes().refuses_file = "No space left on device"
@@ -191,7 +140,7 @@ def test_the_disk_is_full(scene: Scene) -> None:
         scene.wakes(client)
 
 
-def test_its_data_is_lost(scene: Scene) -> None:
+def test_its_data_is_lost(scene: Files) -> None:
     """It is told so when it wakes, and the operator is."""
     scene.three()
     client = scene.stored()[0]
@@ -212,7 +161,7 @@ def test_without_a_folder(serve: Serve, start: Start, devices: dict[str, str]) -
 
 
 @pytest.mark.parametrize("frame", [wire.Stored(), wire.NotStored("why"), wire.Loaded()])
-def test_nobody_asked(scene: Scene, frame: wire.Frame) -> None:
+def test_nobody_asked(scene: Files, frame: wire.Frame) -> None:
     """Whoever answers that has its connection ended, and whoever says it before all else."""
     early = scene.start().connect(scene.scheduler)
     early.send(frame)

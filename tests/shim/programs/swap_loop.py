@@ -226,6 +226,11 @@ def fork() -> int:
     return child
 
 
+def close_all() -> None:
+    """Closes every file that this program has not opened."""
+    os.closerange(3, 1 << 12)
+
+
 def stop() -> None:
     """Ends the process as a program does."""
     sys.exit()
@@ -251,7 +256,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
             check,
         ),
         *(poke, peek, exchange, clear, use_another),
-        *(capture, end_capture, replay, fail, churn, fork, stop),
+        *(capture, end_capture, replay, fail, churn, fork, close_all, stop),
     )
 }
 

@@ -27,6 +27,8 @@ def from_status(status: admin_pb2.Status) -> Document:
         "swap_dir": status.swap_dir or None,
         "swap_file_bytes": status.swap_file_bytes or None,
         "swap_file_used_bytes": status.swap_file_used_bytes,
+        "shared_blocks_bytes": status.shared_blocks_bytes,
+        "packs_bytes": status.packs_bytes,
         "devices": [_of_device(device) for device in status.devices],
     }
 

@@ -31,8 +31,7 @@ from nvshare.ctl.showing.status_words import (
 
 _BAR_CELLS = 10
 _FIGURES = ("FOOTPRINT", "PINNED", "HELD", "WAITED")
-_SWAP_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "PINNED", "HELD", "WAITED", "ALLOTTED")
-_STORED_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "STORED", "PINNED", "HELD", "WAITED", "ALLOTTED")
+_SWAP_FIGURES = ("FOOTPRINT", "RESIDENT", "SWAPPED", "STORED", "SHARED", "PINNED", "HELD", "WAITED", "ALLOTTED")
 """In the order of the columns. In a narrow terminal the last go first."""
 
 
@@ -45,7 +44,9 @@ def render(status: admin_pb2.Status) -> RenderableType:
         parts += [Text("No device yet: no client has used one since the scheduler started."), Text()]
     if status.host_memory_bytes:
         used, budget = display.size(status.host_memory_used_bytes), display.size(status.host_memory_bytes)
-        parts.append(Text(f"host memory for what is swapped: {used} of {budget}", style="dim"))
+        packs, shared = display.size(status.packs_bytes), display.size(status.shared_blocks_bytes)
+        once = f", of it {packs} for {shared} of equal data" if status.packs_bytes else ""
+        parts.append(Text(f"host memory for what is swapped: {used} of {budget}{once}", style="dim"))
     if status.swap_file_bytes:
         used, budget = display.size(status.swap_file_used_bytes), display.size(status.swap_file_bytes)
         parts.append(Text(f"disk for what sleeps: {used} of {budget}, in {status.swap_dir}", style="dim"))
@@ -133,9 +134,13 @@ def _clients(device: admin_pb2.Device) -> Iterable[RenderableType]:
 
 
 def _figures_of(device: admin_pb2.Device) -> Sequence[str]:
-    if any(client.swap.stored_bytes for client in device.clients):
-        return _STORED_FIGURES
-    return _SWAP_FIGURES if any(client.HasField("swap") for client in device.clients) else _FIGURES
+    if not any(client.HasField("swap") for client in device.clients):
+        return _FIGURES
+    elsewhere = {
+        "STORED": any(client.swap.stored_bytes for client in device.clients),
+        "SHARED": any(client.swap.shared_bytes for client in device.clients),
+    }
+    return [name for name in _SWAP_FIGURES if elsewhere.get(name, True)]
 
 
 def _labelled(notes: Iterable[tuple[str, Text]]) -> Table:

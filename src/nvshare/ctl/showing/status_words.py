@@ -48,10 +48,11 @@ def figures(client: admin_pb2.Client) -> dict[str, str]:
             "RESIDENT": display.size(memory.on_device(client)),
             "SWAPPED": display.size(swap.swapped_bytes),
             "STORED": display.size(swap.stored_bytes),
+            "SHARED": display.size(swap.shared_bytes),
             "ALLOTTED": display.size(allotted),
         }
     else:
-        found |= dict.fromkeys(("RESIDENT", "SWAPPED", "STORED", "ALLOTTED"), "")
+        found |= dict.fromkeys(("RESIDENT", "SWAPPED", "STORED", "SHARED", "ALLOTTED"), "")
     return found
 
 

@@ -242,6 +242,11 @@ def _columns(
             Column("STORED", right=True),
             lambda client: Text(display.size(client.swap.stored_bytes)),
         ),
+        (
+            any(client.swap.shared_bytes for client in shown),
+            Column("SHARED", right=True),
+            lambda client: Text(display.size(client.swap.shared_bytes)),
+        ),
         (True, Column("TIME", right=True), lambda client: Text(_percent(look.shares, client))),
         (bool(look.used), Column("USED", right=True), lambda client: Text(_percent(look.used, client))),
         (

@@ -191,6 +191,8 @@ class StatusService(admin_pb2_grpc.AdminServicer):
             swap_file_bytes=host_memory.file_budget_bytes,
             swap_file_used_bytes=host_memory.file_used_bytes,
             swap_dir=self._swap_dir,
+            shared_blocks_bytes=host_memory.shared_bytes,
+            packs_bytes=host_memory.packs_bytes,
             knows_allocations=held is not None,
             devices=[
                 status.device_message(

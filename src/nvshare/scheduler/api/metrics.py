@@ -42,6 +42,7 @@ class SchedulerCollector(Collector):
         yield from _of_scheduler(snapshot)
         yield from _of_sleep(snapshot.sleep_times)
         yield from _of_files(snapshot)
+        yield from _of_packs(snapshot)
 
 
 def _of_devices(snapshot: SchedulerSnapshot) -> Iterator[Family]:
@@ -152,6 +153,17 @@ def _of_files(snapshot: SchedulerSnapshot) -> Iterator[Family]:
         ("read_seconds", "Time that this took, host memory for it included, added up.", times.read_seconds),
     ):
         yield _counter(f"swap_file_{name}", text, figure)
+
+
+def _of_packs(snapshot: SchedulerSnapshot) -> Iterator[Family]:
+    shared = GaugeMetricFamily(
+        "nvshare_shared_blocks_bytes",
+        "Data of programs that sleep which takes no host memory of its own, since others have it equal.",
+    )
+    shared.add_metric([], snapshot.host_memory.shared_bytes)
+    packs = GaugeMetricFamily("nvshare_packs_bytes", "Host memory that has such data, once.")
+    packs.add_metric([], snapshot.host_memory.packs_bytes)
+    yield from (shared, packs)
 
 
 def _counter(name: str, text: str, figure: float) -> CounterMetricFamily:

@@ -182,6 +182,7 @@ def _swap_message(swap: SwapSnapshot) -> admin_pb2.Swap:
         wanted_bytes=swap.wanted_bytes,
         still_seconds=swap.still_seconds,
         stored_bytes=swap.stored_bytes,
+        shared_bytes=swap.shared_bytes,
     )
 
 

@@ -74,15 +74,20 @@ class Arenas:
 
     def grow(self, action: GrowArena) -> None:
         """Begins with host memory for a client, which has none on its way."""
-        if self._filling is None:
-            # Most schedulers of single users never need one.
-            count = workers_for(len(os.sched_getaffinity(0)))
-            self._filling = Filling([Worker(self._loop, "arenas") for _ in range(count)], self._limits)
         growth = self._growths[action.client] = _Growth(action)
         for start in range(0, action.segment_bytes, SEGMENT_BYTES):
             size_bytes = min(SEGMENT_BYTES, action.segment_bytes - start)
             growth.open += 1
-            growth.fills.append(self._filling.begin(size_bytes, partial(self._filled, growth, size_bytes)))
+            growth.fills.append(self.filling.begin(size_bytes, partial(self._filled, growth, size_bytes)))
+
+    @property
+    def filling(self) -> Filling:
+        """What fills segments, and packs."""
+        if self._filling is None:
+            # Most schedulers of single users never need one.
+            count = workers_for(len(os.sched_getaffinity(0)))
+            self._filling = Filling([Worker(self._loop, "arenas") for _ in range(count)], self._limits)
+        return self._filling
 
     def forget(self, number: int) -> None:
         """A client is gone: what was on its way to it is given back."""

@@ -32,6 +32,7 @@ class Fill:
     """One segment on its way. Once it was handed out, or was given up, it is over."""
 
     size_bytes: int
+    is_pack: bool
     done: Callable[[int | Failed], None]
     """Called in the event loop, unless it was given up: with the descriptor, which is the callee's then, or why not."""
     descriptor: int = _NONE
@@ -58,9 +59,9 @@ class Filling:
         """What workers are about to take; only with ``_taking`` held."""
         self._huge = segment.must_ask_for_huge_pages()
 
-    def begin(self, size_bytes: int, done: Callable[[int | Failed], None]) -> Fill:
-        """A new segment is made and filled; ``done`` is called later (see ``Fill.done``)."""
-        fill = Fill(size_bytes, done)
+    def begin(self, size_bytes: int, done: Callable[[int | Failed], None], *, is_pack: bool = False) -> Fill:
+        """A new segment or pack is made and filled; ``done`` is called later (see ``Fill.done``)."""
+        fill = Fill(size_bytes, is_pack, done)
         self._waiting.append(fill)
         self._go_on()
         return fill
@@ -138,7 +139,7 @@ class Filling:
             self._taken_bytes += size_bytes
         try:
             if fill.descriptor == _NONE:
-                fill.descriptor = segment.make(fill.size_bytes)
+                fill.descriptor = segment.make(fill.size_bytes, is_pack=fill.is_pack)
             segment.fill(fill.descriptor, fill.filled_bytes, size_bytes, huge=self._huge)
         except OSError as error:
             return Failed(error.strerror or str(error), 0)

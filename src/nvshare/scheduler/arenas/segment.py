@@ -1,4 +1,4 @@
-"""One segment of an arena: a memory file whose size never changes, filled with pages piece by piece."""
+"""One segment of an arena, or a pack: a memory file whose size never changes, filled with pages piece by piece."""
 
 from __future__ import annotations
 
@@ -12,21 +12,27 @@ from nvshare import huge_pages
 PIECE_BYTES: Final = 64 << 20
 """What is filled at a time: 25 ms of one thread (403 ms/GiB were measured with pages of 4 KiB)."""
 
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _MADV_HUGEPAGE = 14
 """The kernel's number; Python's mmap names it only where the C library of its build did."""
 
 
-def make(size_bytes: int) -> int:
-    """The descriptor of a new segment without pages; OSError. Whoever gets the descriptor can't change the size."""
-    descriptor = os.memfd_create("nvshare-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+def make(size_bytes: int, *, is_pack: bool = False) -> int:
+    """The descriptor of a new one without pages; OSError. Whoever gets the descriptor can't change the size."""
+    name = "nvshare-pack" if is_pack else "nvshare-arena"
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, size_bytes)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SIZE if is_pack else _SIZE | fcntl.F_SEAL_SEAL)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def seal(pack: int) -> None:
+    """From now on nobody can write to a pack, whoever has it; OSError: somebody might, who has it mapped."""
+    fcntl.fcntl(pack, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
 
 
 def fill(descriptor: int, start: int, size_bytes: int, *, huge: bool) -> None:

@@ -14,14 +14,12 @@ from nvshare import display
 from nvshare.log import Log
 from nvshare.protocol import wire
 from nvshare.scheduler.arenas import files
+from nvshare.scheduler.arenas.sending import Sending
 from nvshare.scheduler.core.actions import StoreArena
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.sleep_events import ArenaLoaded, ArenaNotStored, ArenaStored, StoreEvent
-from nvshare.scheduler.registered_client import Delivery, RegisteredClient
+from nvshare.scheduler.registered_client import RegisteredClient
 from nvshare.scheduler.worker import Worker
-
-_SEND_AGAIN_SECONDS = 0.05
-"""After so long without room for one more descriptor on its way."""
 
 StoreFrame = wire.Stored | wire.NotStored | wire.Loaded
 """What a client says of its file."""
@@ -70,6 +68,7 @@ class Storing:
         self._folder = folder
         self._clients = clients
         self._arena_bytes = arena_bytes
+        self._sending = Sending(loop, clients)
         self._feed = feed
         self._was_stored = was_stored
         self._worker: Worker | None = None
@@ -155,23 +154,11 @@ class Storing:
             self._feed(ArenaNotStored(request.client, reason))
 
     def _send(self, request: _Request, descriptor: int) -> None:
-        if self._is_current(request):
-            receiver = self._clients()[request.client].receiver
-            receiver.send_file(descriptor, partial(self._on_sent, request, descriptor))
-        else:
+        def sent(went: bool) -> None:
+            request.is_sent = went
             self._discard(descriptor)
 
-    def _on_sent(self, request: _Request, descriptor: int, delivery: Delivery) -> None:
-        match delivery:
-            case Delivery.WENT:
-                request.is_sent = True
-                self._discard(descriptor)
-            case Delivery.NOT_NOW:
-                self._loop.call_later(_SEND_AGAIN_SECONDS, self._send, request, descriptor)
-            case Delivery.NEVER:
-                self._discard(descriptor)
-            case _:
-                assert_never(delivery)
+        self._sending.send(request.client, wire.Store(), descriptor, partial(self._is_current, request), sent)
 
     def _is_current(self, request: _Request) -> bool:
         return self._requests.get(request.client) is request

@@ -36,7 +36,7 @@ from nvshare.scheduler.core.settings import LONGEST_QUANTUM
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
 from nvshare.scheduler.pods.peer import may_command
-from nvshare.scheduler.registered_client import Delivery
+from nvshare.scheduler.registered_client import Delivery, FrameWithDescriptor
 
 _NO_POD = "none"
 """What a version 1 client outside a pod calls its pod and namespace."""
@@ -108,7 +108,7 @@ class SessionV1:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
 
-    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+    def send_with(self, frame: FrameWithDescriptor, descriptor: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
         raise AssertionError("a version 1 client's memory does not swap")
 

@@ -17,9 +17,10 @@ from nvshare.scheduler.clients.sharing import Sharing
 from nvshare.scheduler.core.actions import ClientAction, Grant, TellLimit
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import Event, ProgressOffered
+from nvshare.scheduler.core.sleep_events import OwnerFound
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Hints
-from nvshare.scheduler.registered_client import Delivery
+from nvshare.scheduler.registered_client import Delivery, FrameWithDescriptor
 from nvshare.scheduler.sleeping.process import UnaskedError
 from nvshare.scheduler.sleeping.sleeping import Frame as SleepFrame
 from nvshare.scheduler.sleeping.sleeping import Sleeping
@@ -120,7 +121,9 @@ class SessionV2:
                 self._tie(frame)
             case wire.Share() | wire.Unshare() | wire.OpenShared() | wire.Shared() | wire.NotShared():
                 self._share(frame)
-            case wire.Asleep() | wire.NotAsleep() | wire.Wake() | wire.Stored() | wire.NotStored() | wire.Loaded():
+            case wire.Asleep() | wire.NotAsleep() | wire.Wake():
+                self._tell_sleep(frame)
+            case wire.Stored() | wire.NotStored() | wire.Loaded() | wire.Summed() | wire.Packed() | wire.Deduped():
                 self._tell_sleep(frame)
             case _:
                 not_a_clients: wire.SchedulerFrame = frame
@@ -140,9 +143,9 @@ class SessionV2:
         """See ``dispatcher.ActionReceiver``."""
         self._connection.send(wire.encode(wire.Arena(segment_bytes)), Parcel(descriptor, done))
 
-    def send_file(self, descriptor: int, done: Callable[[Delivery], None]) -> None:
+    def send_with(self, frame: FrameWithDescriptor, descriptor: int, done: Callable[[Delivery], None]) -> None:
         """See ``dispatcher.ActionReceiver``."""
-        self._connection.send(wire.encode(wire.Store()), Parcel(descriptor, done))
+        self._connection.send(wire.encode(frame), Parcel(descriptor, done))
 
     def send_gang(
         self, slot: int, slots: int, page_bytes: int, descriptor: int, done: Callable[[Delivery], None]
@@ -343,6 +346,8 @@ class SessionV2:
         client = self._dispatcher.clients.get(self._number)
         if client is None:
             return  # It has left meanwhile.
+        if self._swaps:
+            self._dispatcher.tell(OwnerFound(self._number, client.owner))
         shown = client.description
         self._scope = f"{shown.uid}:{shown.identity.source.value}:{shown.identity.namespace}"
         named, self._named = self._named, []

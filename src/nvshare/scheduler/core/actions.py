@@ -161,6 +161,17 @@ class StoreArena:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareArena:
+    """Find out what of the host memory of a client that sleeps others of its owner have as well, and have that kept
+    once, in a pack; answered by ArenaShared or ArenaNotShared. It comes back as from a file (StoreArena).
+    """
+
+    client: int
+    pack_bytes: int
+    """The most that a new pack may take; 0: only one that is there may be used."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Send WATCH: the client reports its progress every ``interval_seconds`` while it holds; 0: no more."""
 
@@ -223,4 +234,7 @@ Report = ReportUnresponsive | ReportShort | ReportMissing | ReportSize
 ClientAction = Grant | Revoke | TellWaiters | Allot | Evict | RefuseGrowth | TellLimit | Watch | ConfirmJoin | LeaveGang
 """What is sent to the client as it is."""
 
-Action = ClientAction | Report | Kill | GrowArena | Measure | FormGang | Sleep | Wake | StoreArena
+MemoryAction = GrowArena | StoreArena | ShareArena | Measure
+"""What is to be done about the memory of a client, or of a device."""
+
+Action = ClientAction | Report | Kill | MemoryAction | FormGang | Sleep | Wake

@@ -65,7 +65,7 @@ def handle_swap(
                 raise IllegalEvent(f"client {client.number} has no more than its footprint", event)
             device.report(client, event, now)
         case ArenaGrown():
-            if not (memory.file.asked_bytes if memory.file.is_there else memory.arena_asked_bytes):
+            if not (memory.away.asked_bytes if memory.away.is_there else memory.arena_asked_bytes):
                 raise IllegalEvent(f"client {client.number} waits for no host memory", event)
             device.residency.arena_grown(client, event.segment_bytes)
         case _:

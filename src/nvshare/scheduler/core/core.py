@@ -54,7 +54,7 @@ from nvshare.scheduler.core.records.containers import Container, Containers
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.sleepers import Sleepers
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
-from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered, StoreEvent
+from nvshare.scheduler.core.sleep_events import OwnerFound, SleepEvent, SleepOffered, StoreEvent
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
 from nvshare.scheduler.core.terms import Terms
 from nvshare.scheduler.core.transitions import INITIAL, Step
@@ -71,8 +71,7 @@ class Core:
         self._deadlines: dict[str, float] = {}
         self._host = Host(settings.host_bytes, file_budget_bytes=settings.file_bytes)
         self._absent = Absent(self._host)
-        self._containers = Containers()
-        self._gangs = Gangs(self._clients)
+        self._containers, self._gangs = Containers(), Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
         self._last_grant = self._last_ticket = 0
         self._sleeping = sleeping = Sleeping(self._clients, self._host, settings.sleep_after_seconds, self._new_ticket)
@@ -112,6 +111,7 @@ class Core:
             GangLeft: self._gangs.handle,
             ClientIdle: self._gangs.idles,
             SleepOffered: self._sleeping.offer,
+            OwnerFound: self._sleeping.storing.sharing.own,
             ClientGone: self._gone,
         }
 
@@ -180,7 +180,7 @@ class Core:
 
     def host_memory(self) -> HostMemory:
         """The host memory of all clients' arenas."""
-        return self._host.snapshot()
+        return self._sleeping.storing.sharing.host_memory()
 
     def client(self, client: int, now: float) -> ClientSnapshot:
         """A registered client at ``now``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from nvshare.scheduler.core.sleep_events import SleepEvent, SleepOffered, StoreEvent
+from nvshare.scheduler.core.sleep_events import OwnerFound, SleepEvent, SleepOffered, StoreEvent
 from nvshare.scheduler.core.terms import Terms
 
 
@@ -344,6 +344,7 @@ Event = (
     | SleepOffered
     | SleepEvent
     | StoreEvent
+    | OwnerFound
     | ClientGone
     | MemoryFreed
     | ContainerFound

@@ -54,7 +54,7 @@ class CheckedCore(Core):
 
         It is added up here from what each client was told, whatever sums the rules keep.
         """
-        found: _Promised = {"host memory": -self._host.budget_bytes}
+        found: _Promised = {"host memory": self._sleeping.storing.sharing.packs_bytes - self._host.budget_bytes}
         for uuid, device in self._devices.items():
             ledger, estates = device.ledger, list(device.residency.estates)
             if device.residency.clients:
@@ -103,9 +103,9 @@ def _owes(client: Client) -> bool:
     memory = client.memory
     if not memory.swaps:
         return False
-    file = memory.file
+    away = memory.away
     if memory.asleep:
-        return file.is_going or file.asked_bytes > 0 or (file.is_there and file.made_bytes == memory.arena_bytes)
+        return away.goes_to is not None or away.asked_bytes > 0 or away.is_made
     registers = memory.arena_asked_bytes > 0 or memory.usable_bytes < memory.arena_bytes
     return not memory.is_heard or registers or memory.is_moving
 

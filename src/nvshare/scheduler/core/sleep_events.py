@@ -74,13 +74,46 @@ class ArenaNotStored:
 
 
 @dataclass(frozen=True, slots=True)
+class ArenaShared:
+    """Some of what a sleeping client has in host memory is in a pack, and the memory of that is free.
+
+    It answers a ShareArena, or says what was so when it registered.
+    """
+
+    client: int
+    away_bytes: int
+    """So much, in whole granules."""
+    pack: int
+    """What names the pack."""
+    pack_bytes: int
+    """What all of it takes, for all clients that have something there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaNotShared:
+    """It is in host memory as before; answers a ShareArena."""
+
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ArenaLoaded:
-    """It is in host memory again, all of which the client was given, and the file is gone."""
+    """It is in host memory again, all of which the client was given, and in no file or pack."""
 
     client: int
 
 
-StoreEvent = ArenaStored | ArenaNotStored | ArenaLoaded
+@dataclass(frozen=True, slots=True)
+class OwnerFound:
+    """It is known whose a client is."""
+
+    client: int
+    owner: str
+    """The same for all clients whose equal memory may be kept once; empty: it is with nobody's."""
+
+
+StoreEvent = ArenaStored | ArenaNotStored | ArenaShared | ArenaNotShared | ArenaLoaded
 """What happened to the host memory of a client that sleeps."""
 
 SleepEvent = SleepAsked | FellAsleep | StayedAwake | WakeWanted | Woke

@@ -89,6 +89,8 @@ class SwapSnapshot:
     """That were copied out since then."""
     stored_bytes: int = 0
     """Of the footprint, in a file instead of host memory."""
+    shared_bytes: int = 0
+    """Of the arena, in a pack that others have too instead of memory of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,10 @@ class HostMemory:
     file_budget_bytes: int = 0
     """What of the arenas of clients that sleep may be in files instead."""
     file_used_bytes: int = 0
+    shared_bytes: int = 0
+    """What of the arenas of clients that sleep is in packs instead."""
+    packs_bytes: int = 0
+    """Of what is used, the packs: each counts once."""
 
 
 @dataclass(frozen=True, slots=True)

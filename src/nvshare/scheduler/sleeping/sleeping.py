@@ -7,6 +7,7 @@ from typing import assert_never
 
 from nvshare.log import Log
 from nvshare.protocol import wire
+from nvshare.scheduler.arenas.sharing import ShareFrame, Sharing
 from nvshare.scheduler.arenas.storing import StoreFrame, Storing
 from nvshare.scheduler.core.actions import Sleep, Wake
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -20,7 +21,7 @@ _ROOT = 0
 _SWAP = "swap"
 _OLD = "its library does not know how"
 
-Frame = wire.Asleep | wire.NotAsleep | wire.Wake | StoreFrame
+Frame = wire.Asleep | wire.NotAsleep | wire.Wake | StoreFrame | ShareFrame
 
 
 class Sleeping:
@@ -34,12 +35,13 @@ class Sleeping:
         start: Start,
         user: int,
         storing: Storing,
+        sharing: Sharing,
     ) -> None:
         """``start`` begins sleepers, which run as ``user``."""
         self._log = log
         self._dispatcher = dispatcher
         self._user = user
-        self._storing = storing
+        self._storing, self._sharing = storing, sharing
         self._means = Means(loop, log, start, dispatcher.feed, self._forget)
         self._processes: dict[int, Process] = {}
         """By pid."""
@@ -60,6 +62,8 @@ class Sleeping:
             case Sleep():
                 process.sleep()
             case Wake():
+                for number in action.clients:
+                    self._sharing.woke(number)
                 process.wake()
             case _:
                 assert_never(action)
@@ -81,8 +85,8 @@ class Sleeping:
     def heard(self, number: int, frame: Frame) -> None:
         """Such a client said something; UnaskedError where that answers nothing that it was asked."""
         process = self._process_of.get(number)
-        if isinstance(frame, StoreFrame):
-            self._heard_of_file(number, process, frame)
+        if isinstance(frame, StoreFrame | ShareFrame):
+            self._heard_of_memory(number, process, frame)
             return
         if process is None:
             self._cannot_help(number, frame)
@@ -139,11 +143,16 @@ class Sleeping:
             return "it is another user's, and the scheduler is not root"
         return ""
 
-    def _heard_of_file(self, number: int, process: Process | None, frame: StoreFrame) -> None:
+    def _heard_of_memory(self, number: int, process: Process | None, frame: StoreFrame | ShareFrame) -> None:
         if process is None and number not in self._kept_awake:
             raise UnaskedError(_OLD)
         try:
-            self._storing.heard(number, frame)
+            if isinstance(frame, ShareFrame):
+                self._sharing.heard(number, frame)
+            elif isinstance(frame, wire.Loaded) and self._sharing.has(number):
+                self._sharing.loaded(number)
+            else:
+                self._storing.heard(number, frame)
         except IllegalEvent as error:
             raise UnaskedError(str(error)) from error
         if process is not None and isinstance(frame, wire.Loaded) and frame.lost:

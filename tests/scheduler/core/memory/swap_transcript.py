@@ -19,6 +19,7 @@ from nvshare.scheduler.core.actions import (
     ReportMissing,
     ReportUnresponsive,
     Revoke,
+    ShareArena,
     Sleep,
     StoreArena,
     TellLimit,
@@ -186,6 +187,8 @@ class Table:
             return ""
         if isinstance(action, StoreArena):
             return f"store {chr(action.client)}"
+        if isinstance(action, ShareArena):
+            return f"share {chr(action.client)} {action.pack_bytes / GIB:g}"
         if isinstance(action, Sleep | Wake):
             return f"{type(action).__name__.lower()} {' '.join(map(chr, action.clients))}"
         name = chr(action.client)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from nvshare.scheduler.core.actions import Action, Sleep, StoreArena, TellWaiters, Wake
+from nvshare.scheduler.core.actions import Action, ShareArena, Sleep, StoreArena, Wake
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, LockRequested, Policy, TermsSet
@@ -18,9 +17,12 @@ from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.sleep_events import (
     ArenaLoaded,
+    ArenaNotShared,
     ArenaNotStored,
+    ArenaShared,
     ArenaStored,
     FellAsleep,
+    OwnerFound,
     SleepAsked,
     SleepOffered,
     StayedAwake,
@@ -39,42 +41,11 @@ from tests.scheduler.core.memory.test_swap_properties import (
     TOTAL,
     SwapMachine,
 )
+from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
+OWNERS = ("", "one", "other")
 TERMS = st.builds(Terms, sleep=st.sampled_from((None, None, *SleepWhen)))
-
-
-@dataclass(slots=True, eq=False)
-class Sleeper(Process):
-    """A process with a door. While that is closed it does nothing but hear what its client is told."""
-
-    pid: int = 0
-    closed: bool = False
-    context: int = 0
-    """What the checkpoint keeps for it; 0: it is not checkpointed."""
-    calls: bool = False
-    """A call waits at the door."""
-    wakes: int = 0
-    asks: bool = False
-    """It waited for its turn when the door was closed, and will again."""
-    stored: bool = False
-    """Its host memory is in a file, but for ``back`` of it."""
-    back: int = 0
-    terms: Terms | None = None
-    yields: bool = False
-    """It is to give way when it is idle."""
-    busy: bool = False
-    """It never is, and asks for the lock again as soon as it gave it back."""
-
-    def read(self) -> None:
-        if self.inbox and isinstance(self.inbox[0], TellWaiters):
-            self.yields = self.inbox[0].idle_seconds > 0
-        Process.read(self)
-
-    def release(self) -> None:
-        Process.release(self)
-        if self.busy:
-            self.ask()
 
 
 class SleepMachine(SwapMachine):
@@ -83,16 +54,20 @@ class SleepMachine(SwapMachine):
     def __init__(self) -> None:
         super().__init__()
         self.foreign = {DEVICE: 12 * GIB}
-        self.steps: deque[Sleep | Wake | StoreArena] = deque()
+        self.steps: deque[Asked] = deque()
         """What the shell was asked to do."""
         self.disk_fails = False
+        self.packs: dict[int, tuple[str, int]] = {}
+        """Whose each is, and how large."""
+        self.alike = 4
+        """So many quarters of the memory of each are equal to others'."""
         self.pids = 0
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
         after=st.sampled_from((None, None, 2.0)),
         reserve=st.sampled_from((RESERVE, 16 * MIB)),
-        memory=st.sampled_from(((100, 0), (100, 100), (6, 100), (4, 3))),
+        memory=st.sampled_from(((100, 0), (100, 100), (6, 100), (4, 3), (4, 0), (6, 0), (9, 0))),
         sizes=st.lists(SIZES, min_size=3, max_size=SLOTS),
         foreign=st.sampled_from((12, 13, 14)),
         busy=st.booleans(),
@@ -191,6 +166,11 @@ class SleepMachine(SwapMachine):
         """From now on nothing can be written, or all can."""
         self.disk_fails = fails
 
+    @rule(quarters=st.integers(0, 4))
+    def change_data(self, quarters: int) -> None:
+        """From now on so much is equal."""
+        self.alike = quarters
+
     @rule()
     def take_steps(self) -> None:
         """The shell does one thing that it was asked to."""
@@ -205,16 +185,34 @@ class SleepMachine(SwapMachine):
                         self.open(process)
                     case StoreArena():
                         self.store(process)
+                    case ShareArena():
+                        self.share(process, step.pack_bytes)
                 return
 
     def store(self, process: Sleeper) -> None:
         assert process.closed, "the host memory of one that is awake is not to be stored"
-        assert not process.stored
+        assert not process.away
         if self.disk_fails:
             self.handle(ArenaNotStored(process.number, "no space left"))
             return
-        process.stored, process.back = True, 0
+        process.away, process.back, process.pack = process.arena, 0, 0
         self.handle(ArenaStored(process.number))
+
+    def share(self, process: Sleeper, pack_bytes: int) -> None:
+        """It goes to a pack that there is, or to a new one."""
+        assert process.closed, "the host memory of one that is awake is not to be shared"
+        assert not process.away
+        equal = process.arena * self.alike // 4 // (2 * MIB) * (2 * MIB)
+        pack = next((pack for pack, (owner, _) in self.packs.items() if owner == process.owner), 0)
+        if not pack and 0 < equal <= pack_bytes:
+            pack = max(self.packs, default=0) + 1
+            self.packs[pack] = process.owner, equal
+        equal = min(equal, self.packs.get(pack, ("", 0))[1])
+        if not equal:
+            self.handle(ArenaNotShared(process.number, "nobody has the same"))
+            return
+        process.away, process.back, process.pack = equal, 0, pack
+        self.handle(ArenaShared(process.number, equal, pack, self.packs[pack][1]))
 
     def close(self, process: Sleeper) -> None:
         says_more = any(not isinstance(event, LockRequested) for event in process.outbox)
@@ -230,7 +228,7 @@ class SleepMachine(SwapMachine):
             self.handle(WakeWanted(process.pid))
 
     def open(self, process: Sleeper) -> None:
-        assert not process.stored, "its memory is in a file"
+        assert not process.away, "its memory is elsewhere"
         process.pinned, process.context = process.context, 0
         self.nothing_is_given_twice()
         # What it asked for before it slept is heard by now.
@@ -247,6 +245,17 @@ class SleepMachine(SwapMachine):
     def nothing_is_given_twice(self) -> None:
         for used in self.used_bytes():
             assert used + self.foreign[DEVICE] <= TOTAL, f"{used / GIB:.3f} GiB are used"
+
+    @invariant()
+    def host_memory_is_enough(self) -> None:
+        """For what all have, packs included, but for those that end when their last client is back."""
+        has = [each for each in self.processes.values() if isinstance(each, Sleeper)]
+        stay = [each.pack for each in has if each.away and each.pack]
+        ending = {each.pack for each in has if each.back and stay.count(each.pack) == 1}
+        used = sum(each.arena - each.away + each.back for each in has)
+        used += sum(self.packs[pack][1] for pack in {*stay} - ending)
+        assert used <= self.settings.host_bytes, f"{used / GIB:.3f} GiB of host memory are used"
+        self.packs = {pack: found for pack, found in self.packs.items() if pack in stay}
 
     @rule()
     def everyone_is_served(self) -> None:
@@ -278,19 +287,19 @@ class SleepMachine(SwapMachine):
 
     def give_arena(self, process: Process, segment_bytes: int) -> None:
         """What comes back is read when all has come."""
-        if not isinstance(process, Sleeper) or not process.stored:
+        if not isinstance(process, Sleeper) or not process.away:
             SwapMachine.give_arena(self, process, segment_bytes)
             return
         process.back += segment_bytes
-        assert process.back <= process.arena, "it gets more host memory than it had"
+        assert process.back <= process.away, "it gets more host memory than it had"
         self.handle(ArenaGrown(process.number, segment_bytes))
-        if process.back == process.arena:
-            process.stored = False
+        if process.back == process.away:
+            process.away = process.back = 0
             self.handle(ArenaLoaded(process.number))
 
     def make(self, _slot: int) -> Process:
         self.pids += 1
-        return Sleeper(DEVICE, pid=self.pids)
+        return Sleeper(DEVICE, pid=self.pids, owner=OWNERS[min(self.pids % 6, 2)])
 
     def able(self, slot: int) -> Process | None:
         """Whoever is asked for does something, for which it is awake."""
@@ -312,10 +321,12 @@ class SleepMachine(SwapMachine):
         process.back = 0
         self.steps = deque(step for step in self.steps if not is_for(step, process))
         self.handle(SleepOffered(process.number, process.pid))
-        if process.stored:
+        self.handle(OwnerFound(process.number, process.owner))
+        if process.away:
             # That is said first.
             self.say_one(process)
-            self.handle(ArenaStored(process.number))
+            pack = ArenaShared(process.number, process.away, process.pack, self.packs.get(process.pack, ("", 0))[1])
+            self.handle(pack if process.pack else ArenaStored(process.number))
         if process.closed:
             self.handle(FellAsleep(process.pid))
         if process.calls:
@@ -347,19 +358,8 @@ class SleepMachine(SwapMachine):
         return not self.steps and not any(map(loads, self.processes.values())) and SwapMachine.is_quiet(self)
 
     def send(self, actions: list[Action]) -> None:
-        self.steps += [action for action in actions if isinstance(action, Sleep | Wake | StoreArena)]
-        super().send([action for action in actions if not isinstance(action, Sleep | Wake | StoreArena)])
-
-
-def loads(process: Process) -> bool:
-    """Whether it reads what was stored."""
-    return isinstance(process, Sleeper) and process.stored and process.back == process.arena
-
-
-def is_for(step: Sleep | Wake | StoreArena, process: Process) -> bool:
-    if isinstance(step, StoreArena):
-        return process.number == step.client
-    return isinstance(process, Sleeper) and process.pid == step.process
+        self.steps += [action for action in actions if isinstance(action, Asked)]
+        super().send([action for action in actions if not isinstance(action, Asked)])
 
 
 TestSleepMachine = SleepMachine.TestCase

@@ -248,8 +248,8 @@ class Admission:
         """Which host memory to make, ahead of need."""
         if self._host.awaited:
             return []
-        # What is in a file comes back as it went.
-        clients = [client for client in present.clients.values() if not client.memory.file.is_there]
+        # What is elsewhere comes back as it went.
+        clients = [client for client in present.clients.values() if not client.memory.away.is_there]
         memories = [client.memory for client in clients]
         if not [memory for memory in memories if memory.host_bytes < _goal_bytes(memory)]:
             return []

@@ -124,8 +124,8 @@ class Residency:
         """A client was sent host memory."""
         self.present.wake(client)
         memory = client.memory
-        if memory.file.is_there:
-            self.host.used_bytes += memory.file.grown(segment_bytes)
+        if memory.away.is_there:
+            self.host.used_bytes += memory.away.grown(segment_bytes)
             return
         self.host.used_bytes += segment_bytes - memory.arena_asked_bytes
         memory.arena_bytes, memory.arena_asked_bytes = memory.arena_bytes + segment_bytes, 0

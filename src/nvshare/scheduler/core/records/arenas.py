@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nvshare.scheduler.core.snapshot import HostMemory
-
 GRANULE_BYTES: Final = 2 << 20
 SEGMENT_BYTES: Final = 1 << 30
 """The most that is made at once, so that the first one is there soon: filling it takes 0.4 s."""
@@ -46,10 +44,14 @@ class Host:
     """What is, or is to be."""
     storable_bytes: int = 0
     """Of what is used, what may go into files now."""
+    packing_bytes: int = 0
+    """Of what is used, what may be made for a new pack; when that is so some of it or as much is free."""
+    sharable_bytes: int = 0
+    """What those may let go of for packs who are asked, or may be now."""
     away_bytes: int = 0
-    """The most that one process has in files."""
+    """The most that one process has in files or packs."""
     coming_bytes: int = 0
-    """What one that comes back from files still lacks."""
+    """What one that comes back from there still lacks."""
     largest_bytes: int = 0
     """The most that a client might need lately."""
     has_sleepers: bool = False
@@ -57,13 +59,13 @@ class Host:
 
     @property
     def kept_bytes(self) -> int:
-        """What is for one that falls asleep, or comes back from a file, and for nobody else."""
+        """What is for one that falls asleep, or comes back from a file or a pack, and for nobody else."""
         sleeping_bytes = self.largest_bytes if self.file_budget_bytes and self.has_sleepers else 0
         return max(sleeping_bytes, self.away_bytes) + self.coming_bytes
 
     @property
     def unused_bytes(self) -> int:
-        """What may be made now for one that falls asleep, or comes back from a file."""
+        """What may be made now for one that falls asleep, or comes back from a file or a pack."""
         return self.budget_bytes - self.used_bytes
 
     @property
@@ -78,12 +80,13 @@ class Host:
 
     @property
     def possible_bytes(self) -> int:
-        """What may be made when what can go into files has gone."""
-        return self.available_bytes + self.storable_bytes
+        """What may be made when what can go into files or packs has gone."""
+        return self.available_bytes + self.storable_bytes + self.packing_bytes + self.sharable_bytes
 
-    def snapshot(self) -> HostMemory:
-        """What can be seen of it."""
-        return HostMemory(self.budget_bytes, self.used_bytes, self.file_budget_bytes, self.file_used_bytes)
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more than half of it is used."""
+        return 2 * self.used_bytes > self.budget_bytes
 
 
 def whole(size: int) -> int:

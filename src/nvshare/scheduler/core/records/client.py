@@ -81,6 +81,8 @@ class Client:
     keeps_place: bool = False
     """Its process slept: when it asks for the lock as soon as it is awake it has the place that it had, or that of who
     began to wait when it wanted to be awake."""
+    owner: str = ""
+    """Whose it is: equal memory of an owner's clients is kept once; empty: not known."""
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from nvshare.scheduler.core.events import Backend, ResidencyReported
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, takes_bytes, whole
-from nvshare.scheduler.core.records.file import File
+from nvshare.scheduler.core.records.away import Away, Place
 from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.snapshot import SwapSnapshot
 
@@ -114,8 +114,8 @@ class Memory:
     """How large that is was measured."""
     context_at: float = float("-inf")
     """When that was admitted, or it came with one."""
-    file: File = field(default_factory=File)
-    """Where its host memory is while it sleeps."""
+    away: Away = field(default_factory=Away)
+    """What of its host memory is elsewhere while it sleeps."""
     progress_at: float = 0.0
     """When it last reported something, or was first asked to do something that it has not done."""
     _sure_bytes: int = 0
@@ -249,7 +249,7 @@ class Memory:
     @property
     def taken_bytes(self) -> int:
         """What it takes of host memory, made or being made."""
-        return self.file.made_bytes if self.file.is_there else self.host_bytes
+        return self.host_bytes - self.away.lacking_bytes + self.away.pack_bytes
 
     @property
     def least_bytes(self) -> int:
@@ -367,11 +367,12 @@ class Memory:
             in_bytes=self._coming_bytes + max(0, self._held_bytes - self.footprint_bytes),
             leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
             wanted_bytes=self.wanted_bytes,
-            wait=self.file.wait if wait is None else wait.reason,
+            wait=self.away.wait if wait is None else wait.reason,
             still_seconds=max(0.0, now - self.progress_at) if waits_for_it else 0.0,
             came_bytes=self.came_bytes,
             left_bytes=self.left_bytes,
-            stored_bytes=self.out_bytes if self.file.is_there else 0,
+            stored_bytes=self.out_bytes if self.away.place is Place.FILE else 0,
+            shared_bytes=self.away.bytes if self.away.place is Place.PACK else 0,
         )
 
     @property

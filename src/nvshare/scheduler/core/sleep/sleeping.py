@@ -7,7 +7,7 @@
 - *How.* Its memory leaves first (moves.py). Then the shell has it close its door and checkpoints it. If it was needed
   meanwhile, or a thread of it is in the driver, it stays awake, and is not tried again for a while. Who waited for its
   turn does not any more; it wants to be awake at once, and asks for the lock again then.
-- *Waking.* A call at its door wants it awake. Its host memory comes back first if it is in a file (storing.py). Then
+- *Waking.* A call at its door wants it awake. Its host memory comes back first if it is elsewhere (storing.py). Then
   each of its clients asks for room for its context, as for a first one, but is never refused. Since the driver would
   lose it without room, its devices are measured before it is woken. Of processes on several devices one comes back at
   a time, so that no two wait for each other.
@@ -188,7 +188,10 @@ class Sleeping:
             touched += self._relieve(device, now)
         for process in list(self._moving.values()):
             touched += self._go_on(process, actions, now)
-        return actions + self.storing.plan(now), touched
+        actions += self.storing.plan(now)
+        if self.storing.sharing.is_less_possible:
+            touched += [device for _, device in self._clients.values()]
+        return actions, touched
 
     # The rest is its own.
 

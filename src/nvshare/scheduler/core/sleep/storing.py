@@ -1,5 +1,7 @@
 """Host memory of sleepers in files: **the rules**. A disk is larger than host memory, and slower.
 
+What comes back does so by these rules from packs as well (sharing.py).
+
 - *What.* All host memory of a process that sleeps, and that nobody wants awake.
 - *When.* As much host memory as the largest client may ask for is kept for one that falls asleep or comes back: nobody
   else gets it. While there is less than that, the process goes that has slept longest; one at a time, for a disk takes
@@ -17,11 +19,20 @@ from typing import Final, assert_never
 from nvshare.scheduler.core.actions import Action, GrowArena, StoreArena
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, SEGMENT_BYTES, Host
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, GRANULE_BYTES, SEGMENT_BYTES, Host
+from nvshare.scheduler.core.records.away import Place
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.process import Process, Sleep
-from nvshare.scheduler.core.sleep_events import ArenaLoaded, ArenaNotStored, ArenaStored, StoreEvent
+from nvshare.scheduler.core.sleep.sharing import Sharing, may_go
+from nvshare.scheduler.core.sleep_events import (
+    ArenaLoaded,
+    ArenaNotShared,
+    ArenaNotStored,
+    ArenaShared,
+    ArenaStored,
+    StoreEvent,
+)
 
 AGAIN_SECONDS: Final = 30.0
 """After so long those are tried again that could not store: a disk that was full may have room."""
@@ -35,10 +46,11 @@ class Storing:
     ) -> None:
         """``clients``, ``processes``: all there are, by number."""
         self._clients, self._processes, self._host = clients, processes, host
+        self.sharing = Sharing(clients, processes, host)
         self._comes: Process | None = None
         """Whose host memory is being made again."""
         self._goes: Process | None = None
-        """Whose goes."""
+        """Whose goes into a file."""
         self.deadline: float | None = None
         """When those are tried again that could not store; None: all could."""
         self._loading: list[Process] = []
@@ -56,45 +68,52 @@ class Storing:
 
     def _handle(self, event: StoreEvent, client: Client, now: float) -> None:
         memory, host = client.memory, self._host
-        file = memory.file
+        away = memory.away
         match event:
             case ArenaStored():
-                if file.is_there or not memory.reported:
+                if away.is_there or away.goes_to is Place.PACK or not memory.reported or not memory.arena_bytes:
                     raise IllegalEvent(
                         f"the host memory of client {client.number} is no such that can be stored", event
                     )
-                if not file.is_going:
+                if away.goes_to is None:
                     # It was when it registered.
                     host.file_used_bytes += memory.arena_bytes
                 host.used_bytes -= memory.taken_bytes
-                file.went()
+                away.went(Place.FILE, memory.arena_bytes)
                 host.used_bytes += memory.taken_bytes
             case ArenaNotStored():
-                if not file.is_going:
+                if away.goes_to is not Place.FILE:
                     raise IllegalEvent(f"client {client.number} was not asked to store anything", event)
-                file.is_going = False
+                away.goes_to = None
                 host.file_used_bytes -= memory.arena_bytes
                 self.deadline = now + AGAIN_SECONDS
                 if client.process is not None:
                     client.process.stays = True
+            case ArenaShared() | ArenaNotShared():
+                self.sharing.handle(event, client)
             case ArenaLoaded():
-                if not file.is_there or file.asked_bytes or file.made_bytes != memory.arena_bytes:
+                if not away.is_made:
                     raise IllegalEvent(f"client {client.number} has nothing to load, or no memory for that", event)
-                host.file_used_bytes -= memory.arena_bytes
-                file.came_back()
+                if away.place is Place.FILE:
+                    host.file_used_bytes -= away.bytes
+                else:
+                    self.sharing.came_back(client)
+                away.came_back()
             case _:
                 assert_never(event)
 
     def gone(self, client: Client) -> None:
-        """A client is gone; whether its process lives or not, its file is not counted until it says that it has one."""
-        file = client.memory.file
-        if file.is_there or file.is_going:
+        """A client is gone; whether its process lives or not, what it has elsewhere is not counted until it says so."""
+        away = client.memory.away
+        if Place.FILE in (away.place, away.goes_to):
             self._host.file_used_bytes -= client.memory.arena_bytes
+        self.sharing.gone(client)
 
     def look_again(self) -> None:
         """A process fell asleep, is wanted awake or is gone, or host memory was stored or loaded."""
         host = self._host
-        if not (host.file_budget_bytes or host.file_used_bytes or host.away_bytes):
+        self.sharing.look_again()
+        if not (host.file_budget_bytes or host.file_used_bytes or host.away_bytes or self.sharing.packs_bytes):
             return
         processes = self._processes.values()
         going = {process.number: sum(self._going(process)) for process in processes}
@@ -105,14 +124,17 @@ class Storing:
             self._comes = None
         swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
         host.largest_bytes = max((max(m.useful_bytes, m.growing_bytes) for m in swapping), default=0)
-        host.away_bytes = max((self._bytes(process) for process in processes if self._away(process)), default=0)
+        host.away_bytes = max((self._away_bytes(process) for process in processes), default=0)
         host.coming_bytes = 0 if self._comes is None else self._lacking(self._comes)
         # Of what can go as much is kept as the largest of them had.
         go = [*filter(None, going.values()), *map(self._bytes, self._may_go())]
         host.storable_bytes = sum(go) - max(0, max(go, default=0) - host.kept_bytes)
 
     def plan(self, now: float) -> list[Action]:
-        """Whose host memory goes."""
+        """Whose host memory goes, into a file or a pack."""
+        return [*self._store(now), *self.sharing.plan(lacks=self.lacks)]
+
+    def _store(self, now: float) -> list[Action]:
         host = self._host
         if self.deadline is not None and now >= self.deadline:
             self.deadline = None
@@ -129,7 +151,7 @@ class Storing:
         for number in first.clients:
             memory = self._clients[number][0].memory
             if memory.arena_bytes:
-                memory.file.is_going = True
+                memory.away.goes_to = Place.FILE
                 host.file_used_bytes += memory.arena_bytes
                 actions.append(StoreArena(number))
         self.look_again()
@@ -146,7 +168,8 @@ class Storing:
         memories = self._memories(process)
         whole = all(memory.arena_bytes >= memory.footprint_bytes for memory in memories)
         left_bytes = self._host.file_budget_bytes - self._host.file_used_bytes
-        return self.lacks and whole and 0 < self._bytes(process) <= left_bytes
+        has_room = self._bytes(process) <= left_bytes or self.sharing.helps(process)
+        return self.lacks and whole and has_room and self._bytes(process) > 0
 
     def promised_bytes(self, moving: Mapping[int, Process], process: Process) -> int:
         """The host memory that others will get which were told to leave before a process: with a part of it each, none
@@ -161,14 +184,15 @@ class Storing:
 
     def is_back(self, process: Process, actions: list[Action]) -> bool:
         """Whether a process that is to wake has all its host memory; else what is to be done for that."""
-        if self._goes is process:
+        if any(memory.away.goes_to for memory in self._memories(process)):
             return False
         if not self._away(process):
             return True
         lacking = self._lacking(process)
         free_bytes = self._host.unused_bytes
-        if self._comes is None and lacking <= free_bytes:
-            self._comes = process
+        has_room = lacking <= free_bytes
+        if self._comes is None and (has_room or self.sharing.lets_end(process, lacking - free_bytes)):
+            self._comes, free_bytes = process, self._host.unused_bytes
             self.look_again()
         wait = ""
         if self._comes is not process:
@@ -177,11 +201,13 @@ class Storing:
             )
         for number in process.clients:
             memory = self._clients[number][0].memory
-            file = memory.file
-            file.wait = wait if file.is_there else ""
-            more = min(memory.arena_bytes - file.made_bytes, SEGMENT_BYTES, free_bytes)
-            if file.is_there and not wait and not file.asked_bytes and more > 0:
-                file.ask(more)
+            away = memory.away
+            away.wait = wait if away.is_there else ""
+            more = min(away.lacking_bytes, SEGMENT_BYTES, free_bytes)
+            if more < away.lacking_bytes:
+                more = more // GRANULE_BYTES * GRANULE_BYTES
+            if away.is_there and not wait and not away.asked_bytes and more > 0:
+                away.ask(more)
                 self._host.used_bytes += more
                 free_bytes -= more
                 actions.append(GrowArena(number, more))
@@ -202,27 +228,24 @@ class Storing:
     def _is_storable(self, process: Process) -> bool:
         if process.state is not Sleep.ASLEEP or process.stays:
             return False
-        return all(map(_is_storable, self._memories(process))) and self._bytes(process) > 0
+        return all(map(may_go, self._memories(process))) and self._bytes(process) > 0
 
     def _bytes(self, process: Process) -> int:
         return sum(memory.arena_bytes for memory in self._memories(process))
 
     def _going(self, process: Process) -> list[int]:
-        return [memory.arena_bytes for memory in self._memories(process) if memory.file.is_going]
+        return [memory.arena_bytes for memory in self._memories(process) if memory.away.goes_to is Place.FILE]
 
     def _lacking(self, process: Process) -> int:
-        """How much host memory it takes to bring back what a process has in files."""
-        return sum(memory.arena_bytes - memory.file.made_bytes for memory in self._away(process))
+        """How much host memory it takes to bring back what a process has elsewhere."""
+        return sum(memory.away.lacking_bytes for memory in self._away(process))
+
+    def _away_bytes(self, process: Process) -> int:
+        return sum(memory.away.bytes for memory in self._away(process))
 
     def _away(self, process: Process) -> list[Memory]:
-        """Of its clients, the memory of those whose host memory is in files."""
-        return [memory for memory in self._memories(process) if memory.file.is_there]
+        """Of its clients, the memory of those of whose host memory some is elsewhere."""
+        return [memory for memory in self._memories(process) if memory.away.is_there]
 
     def _memories(self, process: Process) -> Iterable[Memory]:
         return [self._clients[number][0].memory for number in process.clients]
-
-
-def _is_storable(memory: Memory) -> bool:
-    """Whether it is all that it will be; while it is in a file nothing is added."""
-    rests = memory.reported and not memory.arena_asked_bytes and memory.arena_bytes >= memory.useful_bytes
-    return rests and not memory.file.is_going and not memory.file.is_there

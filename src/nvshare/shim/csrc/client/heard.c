@@ -135,6 +135,11 @@ static enum nvs_heard hear_store(struct nvs_client *client, const struct nvs_fra
 	return right_if(nvs_sleep_hear_store(client));
 }
 
+static enum nvs_heard hear_step(struct nvs_client *client, const struct nvs_frame *frame)
+{
+	return right_if(nvs_sleep_hear_step(client, frame->type));
+}
+
 enum files {
 	NO_FILE,
 	A_FILE,
@@ -169,6 +174,9 @@ static const struct row {
 	{ NVS_SLEEP, NVS_LEVEL_SLEEP, NO_FILE, hear_sleep },
 	{ NVS_AWAKE, NVS_LEVEL_SLEEP, NO_FILE, hear_awake },
 	{ NVS_STORE, NVS_LEVEL_SLEEP, A_FILE, hear_store },
+	{ NVS_SUM, NVS_LEVEL_SLEEP, A_FILE, hear_step },
+	{ NVS_PACK, NVS_LEVEL_SLEEP, A_FILE, hear_step },
+	{ NVS_DEDUP, NVS_LEVEL_SLEEP, A_FILE, hear_step },
 };
 
 static const struct row *row_of(const struct nvs_frame *frame)

@@ -35,9 +35,11 @@ struct nvs_sleep_frames {
 	/* ASLEEP, or why not, is to be said for `request` once the driver knows no host memory. */
 	bool asleep_owed;
 	uint32_t request; /* 0: nobody's, it was closed at REGISTER */
-	bool store_owed;  /* what is begun with the store was asked for on this connection */
-	bool stored_owed; /* STORED, once the memory was told */
-	bool opens;	  /* AWAKE was heard, and memory does not have all yet */
+	/* The frame that answers what is begun with host memory, which this connection asked for.
+	 */
+	uint8_t owed;	/* 0: nothing is */
+	bool away_owed; /* STORED or DEDUPED, once the memory was told */
+	bool opens;	/* AWAKE was heard, and memory does not have all yet */
 };
 
 struct nvs_client {

@@ -3,7 +3,8 @@
  * Frames about sleeping. No state beside the client's record, no lock.
  *
  * The scheduler tells one client of a process to close the door and to open it, and each to store
- * what its own device has. Whatever becomes of it meanwhile, what is begun with a file goes on.
+ * what its own device has, or to let go of what others have as well. Whatever becomes of it
+ * meanwhile, what is begun with a file goes on; what is begun with a pack is given up.
  */
 #include "client/sleep_frames.h"
 
@@ -14,8 +15,10 @@
 #include "gate/device.h"
 #include "gate/door.h"
 #include "memory/swap/arena.h"
+#include "memory/swap/pack.h"
 #include "memory/swap/pieces.h"
 #include "memory/swap/store.h"
+#include "memory/swap/store_file.h"
 #include "process/log.h"
 
 static void answer(struct nvs_client *client, uint8_t type, uint32_t request, const char *why,
@@ -38,6 +41,13 @@ static bool knows_sleep(const struct nvs_client *client)
 	return state->link == NVS_LINK_UP && state->level >= NVS_LEVEL_SLEEP;
 }
 
+static void give_up_sharing(struct nvs_device *device)
+{
+	if (nvs_pack_has(device))
+		nvs_store_cancel(device);
+	nvs_pack_forget(device);
+}
+
 /* What was said, or is owed, is lost with the connection, and so is whoever gave memory. */
 void nvs_sleep_follow(struct nvs_client *client)
 {
@@ -48,8 +58,10 @@ void nvs_sleep_follow(struct nvs_client *client)
 		return;
 	*sleep = (struct nvs_sleep_frames){ .wakeable = wakeable };
 	nvs_door_link(client->device, wakeable);
-	if (!wakeable)
-		nvs_store_let_go(client->device);
+	if (wakeable)
+		return;
+	nvs_store_let_go(client->device);
+	give_up_sharing(client->device);
 }
 
 void nvs_sleep_registers(struct nvs_client *client)
@@ -66,10 +78,10 @@ bool nvs_sleep_asks_again(const struct nvs_client *client)
 
 /* The door */
 
-static bool has_files(void)
+static bool is_away(void)
 {
 	NVS_EACH_DEVICE(device, UINT64_MAX)
-		if (nvs_store_stage(device) == NVS_STORE_FILE)
+		if (nvs_store_stage(device) == NVS_STORE_AWAY)
 			return true;
 	return false;
 }
@@ -94,7 +106,7 @@ void nvs_sleep_registered(struct nvs_client *client)
 		return;
 	client->sleep.asleep_owed = true;
 	client->sleep.request = 0;
-	client->sleep.stored_owed = nvs_store_stage(client->device) == NVS_STORE_FILE;
+	client->sleep.away_owed = nvs_store_stage(client->device) == NVS_STORE_AWAY;
 }
 
 /*
@@ -132,7 +144,7 @@ bool nvs_sleep_hear_awake(struct nvs_client *client, bool lost)
 		nvs_door_open(true);
 		return true;
 	}
-	if (client->sleep.store_owed || has_files())
+	if (client->sleep.owed || is_away())
 		return false;
 	client->sleep.opens = nvs_stores_hold();
 	if (client->sleep.opens)
@@ -162,35 +174,74 @@ static void post_not_stored(struct nvs_client *client, const char *why)
 	answer(client, NVS_NOT_STORED, 0, text, false);
 }
 
-/* Where nobody asked on this connection, only what a file has is said. */
+/* One of SUMMED, PACKED and DEDUPED, where memory has all as before. */
+static void post_step(struct nvs_client *client, uint8_t type, const char *why)
+{
+	struct nvs_frame frame;
+
+	nvs_frame_begin(&frame, type);
+	snprintf(frame.sharing.text, sizeof(frame.sharing.text), "%s", why);
+	if (type == NVS_SUMMED && !*why)
+		frame.sharing.count = nvs_pack_count(client->device);
+	nvs_connection_send(&client->connection, &frame);
+}
+
+static void post_kept(struct nvs_client *client, uint8_t type, const char *why)
+{
+	if (type == NVS_STORED)
+		post_not_stored(client, why);
+	else
+		post_step(client, type, why);
+}
+
+static void post_away(struct nvs_client *client)
+{
+	struct nvs_frame frame;
+
+	client->sleep.away_owed = false;
+	nvs_frame_begin(&frame, NVS_STORED);
+	if (nvs_pack_tells(client->device, &frame.sharing))
+		frame.type = NVS_DEDUPED;
+	nvs_connection_send(&client->connection, &frame);
+}
+
+/* Where nobody asked on this connection, only what is away is said. */
 static void post_store(struct nvs_client *client)
 {
 	char why[NVS_WIRE_TEXT_BYTES];
 	enum nvs_store_end end = nvs_store_ended(client->device, why, sizeof(why));
-	bool owed = client->sleep.store_owed;
+	uint8_t owed = client->sleep.owed;
 
 	if (end == NVS_STORE_NO_END)
 		return;
-	client->sleep.store_owed = false;
+	client->sleep.owed = 0;
 	if (end == NVS_STORE_LOST)
 		post_lost(client, why);
-	if (end == NVS_STORE_STORED)
-		client->sleep.stored_owed = knows_sleep(client);
-	else if (end == NVS_STORE_NOT_STORED && owed)
-		post_not_stored(client, why);
+	if (end == NVS_STORE_GONE)
+		client->sleep.away_owed = knows_sleep(client);
+	else if (end == NVS_STORE_KEPT && owed)
+		post_kept(client, owed, why);
 	else if (owed)
 		answer(client, NVS_LOADED, 0, NULL, end == NVS_STORE_LOST);
+}
+
+/* Whoever is asked for something with its host memory is asleep, and has answered all before. */
+static bool may_begin(const struct nvs_client *client)
+{
+	return nvs_door_closing() && !client->sleep.asleep_owed && !client->sleep.owed;
 }
 
 /* What another connection asked for answers it as well. */
 static bool hear_store_again(struct nvs_client *client, enum nvs_store_stage stage)
 {
-	if (client->sleep.store_owed || stage == NVS_STORE_FILE)
+	if (nvs_pack_has(client->device))
+		post_not_stored(client, "blocks of it are kept with those of others");
+	else if (stage == NVS_STORE_AWAY)
 		return false;
-	if (stage == NVS_STORE_READING)
+	else if (stage == NVS_STORE_READING)
 		post_not_stored(client, "it is just being read back from another file");
 	else
-		client->sleep.store_owed = true;
+		client->sleep.owed = NVS_STORED;
 	return true;
 }
 
@@ -199,28 +250,62 @@ bool nvs_sleep_hear_store(struct nvs_client *client)
 	enum nvs_store_stage stage = nvs_store_stage(client->device);
 	const char *why;
 
-	if (!nvs_door_closing() || client->sleep.asleep_owed)
+	if (!may_begin(client))
 		return false;
 	if (stage != NVS_STORE_MEMORY)
 		return hear_store_again(client, stage);
-	if (!nvs_store_begin(client->device, &client->connection.descriptor, &why))
+	if (!nvs_store_file(client->device, &client->connection.descriptor, &why))
 		return false;
 	if (why)
 		post_not_stored(client, why);
 	else
-		client->sleep.store_owed = true;
+		client->sleep.owed = NVS_STORED;
 	return true;
+}
+
+static bool hear_step(struct nvs_client *client, uint8_t type,
+		      bool (*begin)(struct nvs_device *device, struct nvs_file *file,
+				    const char **why))
+{
+	const char *why;
+
+	if (!may_begin(client))
+		return false;
+	if (nvs_store_stage(client->device) != NVS_STORE_MEMORY)
+		why = "its host memory is away, or not back yet";
+	else if (nvs_door_wanted())
+		why = "it is to wake";
+	else if (!begin(client->device, &client->connection.descriptor, &why))
+		return false;
+	if (why)
+		post_step(client, type, why);
+	else
+		client->sleep.owed = type;
+	return true;
+}
+
+bool nvs_sleep_hear_step(struct nvs_client *client, uint8_t type)
+{
+	switch (type) {
+	case NVS_SUM:
+		return hear_step(client, NVS_SUMMED, nvs_pack_sum);
+	case NVS_PACK:
+		return hear_step(client, NVS_PACKED, nvs_pack_write);
+	default:
+		return hear_step(client, NVS_DEDUPED, nvs_pack_dedup);
+	}
 }
 
 bool nvs_sleep_hear_memory(struct nvs_client *client, const struct nvs_frame *frame)
 {
 	struct nvs_device *device = client->device;
 
-	if (nvs_store_stage(device) != NVS_STORE_FILE ||
+	if (nvs_store_stage(device) != NVS_STORE_AWAY ||
 	    !nvs_store_give(device, nvs_file_number(&client->connection.descriptor),
 			    frame->memory.segment_bytes))
 		return false;
-	client->sleep.store_owed = nvs_store_stage(device) == NVS_STORE_READING;
+	if (nvs_store_stage(device) == NVS_STORE_READING)
+		client->sleep.owed = NVS_LOADED;
 	return true;
 }
 
@@ -251,10 +336,10 @@ static void post_wake(struct nvs_client *client)
 void nvs_sleep_post(struct nvs_client *client)
 {
 	post_store(client);
-	if (client->sleep.stored_owed) {
-		client->sleep.stored_owed = false;
-		answer(client, NVS_STORED, 0, NULL, false);
-	}
+	if (!nvs_door_closing() || nvs_door_wanted())
+		give_up_sharing(client->device);
+	if (client->sleep.away_owed)
+		post_away(client);
 	/* Who hears that it is asleep may wake it, and has to know first where its memory is. */
 	if (client->sleep.asleep_owed)
 		post_asleep(client);

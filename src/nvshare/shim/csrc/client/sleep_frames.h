@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames about a process that sleeps: its door, and the file in which its host memory may be
- * meanwhile. For the client's thread. Those that hear a frame are false for one that no scheduler
- * sends now.
+ * Frames about a process that sleeps: its door, and the file or pack in which its host
+ * memory may be meanwhile. For the client's thread. Those that hear a frame are false for one that
+ * no scheduler sends now.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct nvs_client;
 struct nvs_frame;
@@ -19,11 +20,13 @@ void nvs_sleep_registers(struct nvs_client *client);
  * back.
  */
 bool nvs_sleep_asks_again(const struct nvs_client *client);
-/* Who registers behind a closed door says so, and whether a file has its host memory. */
+/* Who registers behind a closed door says so, and what has its host memory. */
 void nvs_sleep_registered(struct nvs_client *client);
 void nvs_sleep_hear(struct nvs_client *client, const struct nvs_frame *frame);
 bool nvs_sleep_hear_awake(struct nvs_client *client, bool lost);
 bool nvs_sleep_hear_store(struct nvs_client *client);
+/* SUM, PACK or DEDUP. */
+bool nvs_sleep_hear_step(struct nvs_client *client, uint8_t type);
 /* ARENA, while memory does not have it all. */
 bool nvs_sleep_hear_memory(struct nvs_client *client, const struct nvs_frame *frame);
 /*

@@ -87,13 +87,12 @@ void nvs_file_end(struct nvs_file *file)
 
 /* At `place`, or anywhere if that is NULL; what is mapped there is not any more, also on failure.
  */
-static void *map(void *place, int fd, uint64_t offset, uint64_t bytes)
+static void *map(void *place, int fd, uint64_t offset, uint64_t bytes, int access, int flags)
 {
 	void *base;
 
 	NVS_HOLD(&lock);
-	base = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0), fd,
-		    (off_t)offset);
+	base = mmap(place, bytes, access, flags | (place ? MAP_FIXED : 0), fd, (off_t)offset);
 	if (base == MAP_FAILED)
 		return NULL;
 	if (!madvise(base, bytes, MADV_DONTFORK))
@@ -107,12 +106,28 @@ static void *map(void *place, int fd, uint64_t offset, uint64_t bytes)
 
 void *nvs_file_map(int fd, uint64_t bytes)
 {
-	return map(NULL, fd, 0, bytes);
+	return map(NULL, fd, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
 bool nvs_file_map_over(void *place, int fd, uint64_t offset, uint64_t bytes)
 {
-	return map(place, fd, offset, bytes) != NULL;
+	return map(place, fd, offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED) != NULL;
+}
+
+/* Kernels before 6.7 let nobody share what is sealed; private pages are the file's, too. */
+const void *nvs_file_map_sealed(int fd, uint64_t bytes)
+{
+	int seals = fcntl(fd, F_GET_SEALS), wanted = F_SEAL_WRITE | F_SEAL_SHRINK;
+
+	if (seals < 0 || (seals & wanted) != wanted)
+		return NULL;
+	return map(NULL, fd, 0, bytes, PROT_READ, MAP_PRIVATE);
+}
+
+/* What the program has had locked would stay. */
+bool nvs_file_free(void *place, uint64_t bytes)
+{
+	return !munlock(place, bytes) && !madvise(place, bytes, MADV_REMOVE);
 }
 
 void nvs_file_unmap(void *place, uint64_t bytes)

@@ -51,5 +51,12 @@ void nvs_file_end(struct nvs_file *file);
 void *nvs_file_map(int fd, uint64_t bytes);
 /* The same of a part of it, in the place of what is mapped there; false: not possible. */
 bool nvs_file_map_over(void *place, int fd, uint64_t offset, uint64_t bytes);
+/*
+ * Maps all of a memory file that nobody can write or cut any more, to be read. NULL: not possible,
+ * or it is none.
+ */
+const void *nvs_file_map_sealed(int fd, uint64_t bytes);
+/* Frees the memory of that part of a file of which no other process has a use. */
+bool nvs_file_free(void *place, uint64_t bytes);
 /* Lets go of what is mapped there; nothing else of the process gets its addresses. */
 void nvs_file_unmap(void *place, uint64_t bytes);

@@ -92,7 +92,7 @@ struct nvs_segment *nvs_arena_segment(const struct nvs_arena *arena, uint32_t gr
 	return segment;
 }
 
-static char *place_of(const struct nvs_arena *arena, uint32_t granule)
+char *nvs_arena_granule(const struct nvs_arena *arena, uint32_t granule)
 {
 	const struct nvs_segment *segment = nvs_arena_segment(arena, granule);
 
@@ -111,10 +111,12 @@ static bool note(struct nvs_arena *arena, char *base, uint32_t count)
 
 	if (!grow(&arena->segments, sizeof(*arena->segments), arena->count + 1) ||
 	    !grow(&arena->owners, sizeof(*arena->owners), after) ||
+	    !grow(&arena->memory, sizeof(*arena->memory), after) ||
 	    !grow(&arena->pieces, sizeof(*arena->pieces), pieces) ||
 	    !grow(&arena->granules.words, sizeof(uint64_t), words))
 		return false;
 	memset(arena->owners + before, 0, (after - before) * sizeof(*arena->owners));
+	memset(arena->memory + before, NVS_GRANULE_HERE, after - before);
 	memset(arena->pieces + pieces_before, NVS_PIECE_UNKNOWN, pieces - pieces_before);
 	memset(arena->granules.words + words_before, 0, (words - words_before) * sizeof(uint64_t));
 	arena->granules.count = after;
@@ -249,7 +251,7 @@ void *nvs_arena_place(const struct nvs_chunk *chunk, uint64_t offset, uint64_t *
 
 	*bytes = (uint64_t)nvs_granules_run(chunk->granules + index, granules_of(chunk) - index) *
 		 NVS_GRANULE_BYTES;
-	return place_of(arena, chunk->granules[index]);
+	return nvs_arena_granule(arena, chunk->granules[index]);
 }
 
 void nvs_arena_give(struct nvs_chunk *chunk)
@@ -259,12 +261,11 @@ void nvs_arena_give(struct nvs_chunk *chunk)
 	drop(arena, chunk);
 }
 
-/* Away and back */
+/* For who sleeps */
 
 bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **list, uint32_t *count)
 {
 	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
-	uint64_t end = 0;
 
 	*count = 0;
 	*list = malloc((arena->granules.count + 1) * sizeof(**list));
@@ -276,10 +277,9 @@ bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **li
 		const struct nvs_segment *segment = arena->segments + i;
 
 		for (uint32_t j = segment->first; j < segment->first + segment->count; j++) {
-			end += NVS_GRANULE_BYTES;
 			if (arena->owners[j].chunk)
 				(*list)[(*count)++] =
-					(struct nvs_content){ place_of(arena, j), end };
+					(struct nvs_content){ nvs_arena_granule(arena, j), j };
 		}
 	}
 	return true;
@@ -293,57 +293,6 @@ uint64_t nvs_arena_bytes(const struct nvs_device *device)
 	for (size_t i = 0; i < arena->count; i++)
 		granules += arena->segments[i].count;
 	return granules * NVS_GRANULE_BYTES;
-}
-
-/* Where so much of the arena ends, and how much of that segment follows; NULL: it is all. */
-static char *place_after(const struct nvs_device *device, uint64_t before, uint64_t *bytes)
-{
-	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
-
-	for (size_t i = 0; i < arena->count; i++) {
-		*bytes = (uint64_t)arena->segments[i].count * NVS_GRANULE_BYTES;
-		if (before < *bytes) {
-			*bytes -= before;
-			return arena->segments[i].base + before;
-		}
-		before -= *bytes;
-	}
-	return NULL;
-}
-
-uint32_t nvs_arena_segments(const struct nvs_device *device)
-{
-	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
-
-	return (uint32_t)arena->count;
-}
-
-void nvs_arena_let_go(const struct nvs_device *device, uint32_t segment)
-{
-	struct nvs_arena *arena = nvs_arena_lock(device);
-	char *base = arena->segments[segment].base;
-	uint64_t bytes = (uint64_t)arena->segments[segment].count * NVS_GRANULE_BYTES;
-
-	nvs_arena_unlock(&arena);
-	nvs_file_unmap(base, bytes);
-}
-
-bool nvs_arena_put_back(const struct nvs_device *device, uint64_t before, int descriptor,
-			uint64_t bytes)
-{
-	uint64_t done = 0, part;
-	char *place;
-
-	for (; done < bytes; done += part) {
-		place = place_after(device, before + done, &part);
-		if (!place)
-			return false;
-		if (part > bytes - done)
-			part = bytes - done;
-		if (!nvs_file_map_over(place, descriptor, done, part))
-			return false;
-	}
-	return true;
 }
 
 void nvs_arenas_forked(void)

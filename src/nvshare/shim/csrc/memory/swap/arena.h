@@ -35,16 +35,16 @@ void *nvs_arena_place(const struct nvs_chunk *chunk, uint64_t offset, uint64_t *
 void nvs_arena_give(struct nvs_chunk *chunk);
 
 /*
- * For the store (store.h), behind the closed door: nobody else uses the arena meanwhile. Addresses,
- * granules and whose they are stay.
+ * For the store (store.h), behind the closed door: nobody else uses the arena meanwhile. What lets
+ * go of its memory and puts it back is in arena_away.h.
  */
 
 /* All of it, mapped or not. */
 uint64_t nvs_arena_bytes(const struct nvs_device *device);
-/* A granule that holds the only copy of something, and how much of the arena ends with it. */
+/* A granule that holds the only copy of something. */
 struct nvs_content {
 	char *place;
-	uint64_t end;
+	uint32_t granule; /* its number */
 };
 /*
  * All of these, in the arena's order; host copies of what is on the device as well are given up.
@@ -52,13 +52,6 @@ struct nvs_content {
  */
 bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **list,
 			uint32_t *count);
-/* How many segments it has. */
-uint32_t nvs_arena_segments(const struct nvs_device *device);
-/* The memory of one is let go, or what of it was put back. */
-void nvs_arena_let_go(const struct nvs_device *device, uint32_t segment);
-/* Memory for what follows so many bytes of it. False: it can't be mapped. */
-bool nvs_arena_put_back(const struct nvs_device *device, uint64_t before, int descriptor,
-			uint64_t bytes);
 
 /* In a forked child, which has none of the mappings. */
 void nvs_arenas_forked(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device's arena and its lock, for arena.c and pieces.c (what the driver knows of it).
+ * A device's arena and its lock, for arena.c, pieces.c (what the driver knows of it) and
+ * arena_away.c (what of it has no memory).
  */
 #pragma once
 
@@ -33,12 +34,20 @@ enum nvs_piece {
 	NVS_PIECE_UNSURE /* it was registered in a context that may have ended */
 };
 
+/* What memory a granule has. */
+enum nvs_granule_memory {
+	NVS_GRANULE_HERE = 0,
+	NVS_GRANULE_AWAY, /* none */
+	NVS_GRANULE_GIVEN /* it has some again, and what belongs there is on its way */
+};
+
 struct nvs_arena {
 	struct nvs_mutex lock;
 	struct nvs_segment *segments;
 	size_t count;
 	struct nvs_granules granules;
 	struct nvs_granule_owner *owners; /* of each granule */
+	uint8_t *memory;		  /* enum nvs_granule_memory, of each granule */
 	uint8_t *pieces;		  /* enum nvs_piece, of NVS_PIECE_GRANULES granules each */
 	uint32_t spare;			  /* granules that are owned, and another chunk may have */
 	bool refused;			  /* the driver registers nothing more; said so */
@@ -55,6 +64,8 @@ void nvs_arena_offer(struct nvs_arena *arena, struct nvs_segment *segment, uint3
 void nvs_arena_offer_all(struct nvs_arena *arena);
 /* The segment that has a granule. */
 struct nvs_segment *nvs_arena_segment(const struct nvs_arena *arena, uint32_t granule);
+/* Where a granule is. */
+char *nvs_arena_granule(const struct nvs_arena *arena, uint32_t granule);
 
 /* With the lock given back: what is there, and what of it is offered. */
 void nvs_arena_tell_room(struct nvs_device *device);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way to the file and back: no more of the memory than one granule, and nothing of whose it is.
+ * The way to the file and back: nothing of whose the memory is.
  */
 #define _GNU_SOURCE
 #include "memory/swap/transfer.h"
@@ -14,19 +14,19 @@
 #include "process/files.h"
 
 /* A program that closes all files may put its own in the place of this one. */
-int nvs_transfer(const struct nvs_file *file, bool writes, char *place, uint32_t index)
+int nvs_transfer_bytes(const struct nvs_file *file, bool writes, void *memory, uint64_t bytes,
+		       uint64_t offset)
 {
-	off_t offset = (off_t)index * NVS_GRANULE_BYTES;
+	char *place = memory;
 	ssize_t went;
 
-	for (size_t done = 0; done < NVS_GRANULE_BYTES; done += went > 0 ? (size_t)went : 0) {
-		size_t left = NVS_GRANULE_BYTES - done;
+	for (uint64_t done = 0; done < bytes; done += went > 0 ? (uint64_t)went : 0) {
 		int number = nvs_file_number(file);
 
 		if (number < 0)
 			return NVS_TRANSFER_NO_FILE;
-		went = writes ? pwrite(number, place + done, left, offset + (off_t)done)
-			      : pread(number, place + done, left, offset + (off_t)done);
+		went = writes ? pwrite(number, place + done, bytes - done, (off_t)(offset + done))
+			      : pread(number, place + done, bytes - done, (off_t)(offset + done));
 		if (went < 0 && errno != EINTR)
 			return errno;
 		if (!went)
@@ -35,17 +35,29 @@ int nvs_transfer(const struct nvs_file *file, bool writes, char *place, uint32_t
 	return NVS_TRANSFERRED;
 }
 
+int nvs_transfer(const struct nvs_file *file, bool writes, char *place, uint32_t index)
+{
+	return nvs_transfer_bytes(file, writes, place, NVS_GRANULE_BYTES,
+				  (uint64_t)index * NVS_GRANULE_BYTES);
+}
+
 void nvs_transfer_explain(int failure, char *why, size_t size)
 {
 	NVS_KEEP_ERRNO;
 
 	errno = failure;
-	if (failure == NVS_TRANSFER_FILE_ENDS)
+	if (failure == NVS_TRANSFERRED)
+		*why = 0;
+	else if (failure == NVS_TRANSFER_FILE_ENDS)
 		snprintf(why, size, "it ends too early");
 	else if (failure == NVS_TRANSFER_WRONG_SUM)
 		snprintf(why, size, "it has other contents than were written");
 	else if (failure == NVS_TRANSFER_NO_FILE)
 		snprintf(why, size, "this program closed it");
+	else if (failure == NVS_TRANSFER_CANCELLED)
+		snprintf(why, size, "it is to wake");
+	else if (failure == NVS_TRANSFER_NOTHING)
+		snprintf(why, size, "no block of it is equal");
 	else
 		snprintf(why, size, "%m");
 }

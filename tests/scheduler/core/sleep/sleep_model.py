@@ -1,0 +1,60 @@
+"""A process that sleeps, as it is: what its door keeps out, and where its host memory is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nvshare.scheduler.core.actions import ShareArena, Sleep, StoreArena, TellWaiters, Wake
+from nvshare.scheduler.core.terms import Terms
+from tests.scheduler.core.memory.swap_model import Process
+
+Asked = Sleep | Wake | StoreArena | ShareArena
+"""What the shell is asked to do."""
+
+
+@dataclass(slots=True, eq=False)
+class Sleeper(Process):
+    """A process with a door. While that is closed it does nothing but hear what its client is told."""
+
+    pid: int = 0
+    closed: bool = False
+    context: int = 0
+    """What the checkpoint keeps for it; 0: it is not checkpointed."""
+    calls: bool = False
+    """A call waits at the door."""
+    wakes: int = 0
+    asks: bool = False
+    """It waited for its turn when the door was closed, and will again."""
+    away: int = 0
+    """So much of its host memory is in a file or a pack, but for ``back`` of that."""
+    back: int = 0
+    pack: int = 0
+    """In which; 0: it is a file."""
+    owner: str = ""
+    terms: Terms | None = None
+    yields: bool = False
+    """It is to give way when it is idle."""
+    busy: bool = False
+    """It never is, and asks for the lock again as soon as it gave it back."""
+
+    def read(self) -> None:
+        if self.inbox and isinstance(self.inbox[0], TellWaiters):
+            self.yields = self.inbox[0].idle_seconds > 0
+        Process.read(self)
+
+    def release(self) -> None:
+        Process.release(self)
+        if self.busy:
+            self.ask()
+
+
+def loads(process: Process) -> bool:
+    """Whether it reads what is elsewhere."""
+    return isinstance(process, Sleeper) and 0 < process.away == process.back
+
+
+def is_for(step: Asked, process: Process) -> bool:
+    """Whether it concerns this process."""
+    if isinstance(step, StoreArena | ShareArena):
+        return process.number == step.client
+    return isinstance(process, Sleeper) and process.pid == step.process
