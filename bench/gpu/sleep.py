@@ -6,6 +6,7 @@
 ``wake``      a request to a sleeping program, by the size of what it has
 ``files``     a request to a program whose host memory is in a file
 ``many``      more programs than there is room for contexts
+``alike``     programs with the same data that sleep
 ``crowd``     programs that are never idle, with room for fewer contexts
 ``pair``      a process with data on two devices; without ``--simulate``
 ``ranks``     a job of two ranks with NCCL on two devices; without ``--simulate``
@@ -26,6 +27,7 @@ EXPERIMENTS = {
     "wake": Experiment(sleepers.wake, 240),
     "files": Experiment(sleepers.files, 240),
     "many": Experiment(sleepers.many, 400),
+    "alike": Experiment(sleepers.alike, 240),
     "crowd": Experiment(sleepers.crowd, 300),
     "pair": Experiment(sleepers_of_two.pair, 180, devices=2),
     "ranks": Experiment(sleepers_of_two.ranks, 400, devices=2),

@@ -23,6 +23,7 @@ SIZES = (0.25, 4, 20)
 MANY = 40
 SLEEPS = 200
 FILE_PROGRAMS = 3
+ALIKE = 4
 CROWD, CROWD_CONTEXTS, CROWD_SECONDS = 5, 3, 8.0
 """Programs, about how many contexts fit, and how long one of them computes when it is alone."""
 
@@ -148,6 +149,34 @@ def many(place: Place, table: Table) -> None:
         "all",
         f"a request: median {statistics.median(seconds):.3f} s, most {max(seconds):.3f} s",
         {"right": right, "asleep": slept, "seconds": seconds},
+    )
+
+
+def alike(place: Place, table: Table) -> None:
+    """Programs with the same data, which is in host memory once while they sleep."""
+    size = 4 * place.unit
+    scheduler = place.scheduler(2, host_memory=str(2 * size * ALIKE), sleep_after=REST_SECONDS)
+    jobs = [place.ready(f"job{i}", "job.py", scheduler.clients, kind(place), 0) for i in range(ALIKE)]
+    for job in jobs:
+        job.ask("hold", size=size)
+        job.ask("fill")
+        request(job)
+    digests = [job.ask("digest")["digest"] for job in jobs]
+    _wait_until_all_sleep(scheduler, jobs)
+    end = time.monotonic() + 60
+    while scheduler.status().shared_blocks_bytes < 0.9 * (ALIKE - 1) * size and time.monotonic() < end:
+        time.sleep(0.05)
+    status = scheduler.status()
+    seconds = [request(job) for job in jobs]
+    right = [job.ask("digest")["digest"] for job in jobs]
+    table.row(
+        "alike",
+        f"{ALIKE} programs that sleep, with the same {size / 2**30:.4g} GiB each",
+        f"{status.host_memory_used_bytes / 2**30:.4g} GiB of host memory, {status.packs_bytes / 2**30:.4g} of it once",
+        "",
+        f"to the end of the first kernel: median {statistics.median(seconds):.3f} s, most {max(seconds):.3f} s; "
+        f"contents {'equal' if len({*right}) == 1 and len({*digests}) == 1 else 'DIFFER'}",
+        {"used": status.host_memory_used_bytes, "packs": status.packs_bytes, "seconds": seconds, "digests": right},
     )
 
 
