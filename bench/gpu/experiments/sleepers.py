@@ -24,6 +24,8 @@ MANY = 40
 SLEEPS = 200
 FILE_PROGRAMS = 3
 ALIKE = 4
+UNASKED_BYTES = 64 << 20
+"""What each has room for in host memory beside its data, or a sixteenth of that."""
 CROWD, CROWD_CONTEXTS, CROWD_SECONDS = 5, 3, 8.0
 """Programs, about how many contexts fit, and how long one of them computes when it is alone."""
 
@@ -155,7 +157,9 @@ def many(place: Place, table: Table) -> None:
 def alike(place: Place, table: Table) -> None:
     """Programs with the same data, which is in host memory once while they sleep."""
     size = 4 * place.unit
-    scheduler = place.scheduler(2, host_memory=str(2 * size * ALIKE), sleep_after=REST_SECONDS)
+    scheduler = place.scheduler(
+        2, host_memory=str((size + UNASKED_BYTES) * (ALIKE + 1) + size // 2), sleep_after=REST_SECONDS
+    )
     jobs = [place.ready(f"job{i}", "job.py", scheduler.clients, kind(place), 0) for i in range(ALIKE)]
     for job in jobs:
         job.ask("hold", size=size)

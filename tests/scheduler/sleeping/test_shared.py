@@ -17,7 +17,7 @@ from tests.scheduler.sleeping.sleepy import OPTIONS, Sleepy
 from tests.scheduler.wire_client import TIMEOUT_SECONDS
 
 HOST = 704 * MIB
-"""Three have more than half of it, and there is room for a pack, and for one of four to come back."""
+"""Beside three there is room for no more than two, and there is room for a pack, and for one of four to come back."""
 MODEL = range(1, DATA // BLOCK + 1)
 """Of all."""
 

@@ -118,11 +118,12 @@ def test_an_owner_may_be_known_later() -> None:
     assert table.feed(OwnerFound(ord("C"), "me")) == ["share A 4"]
 
 
-def test_nobody_is_asked_while_half_of_the_host_memory_is_free() -> None:
-    table = sleepers(host=24)
+def test_nobody_is_asked_while_there_is_room_for_two_more() -> None:
+    """It costs who wakes time, and nobody lacks anything."""
+    table = sleepers(host=21)
     for name in "ABC":
         assert asleep(table, name, 4) == []
-    assert table.feed(HostMemorySet(23 * GIB)) == ["share A 4"]
+    assert table.feed(HostMemorySet(20 * GIB)) == ["share A 4"]
 
 
 def test_nobody_is_asked_where_there_is_a_disk() -> None:

@@ -83,11 +83,6 @@ class Host:
         """What may be made when what can go into files or packs has gone."""
         return self.available_bytes + self.storable_bytes + self.packing_bytes + self.sharable_bytes
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether more than half of it is used."""
-        return 2 * self.used_bytes > self.budget_bytes
-
 
 def whole(size: int) -> int:
     """In whole granules."""

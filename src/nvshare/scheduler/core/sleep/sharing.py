@@ -2,7 +2,8 @@
 
 - *Who.* Clients whose processes sleep, and that nobody wants awake; the owner is a namespace, or a user outside of
   Kubernetes. Of fewer than three nothing is gained, since the room is kept for the largest to come back.
-- *When.* More than half of the host memory is used, or somebody lacks some to come back, and there is no disk for it.
+- *When.* No more host memory is unused than twice what the largest client has of it, since who shares takes longer to
+  wake; or somebody lacks some to come back. And there is no disk for it.
   Who has slept longest is first, one at a time. Nobody is tried twice while it sleeps, unless a new pack came since, or
   there is room for a much larger one.
 - *How much.* A new pack takes what nobody else needs. Where that is too little for who comes back it takes all that is
@@ -130,7 +131,7 @@ class Sharing:
         before_bytes = host.sharable_bytes
         actions: list[ShareArena] = []
         if self._goes is None:
-            is_wanted = (lacks or host.is_crowded) and not host.file_budget_bytes
+            is_wanted = host.has_sleepers and not host.file_budget_bytes and (lacks or self._is_scarce())
             client = next(iter(self._may_be_asked()), None) if is_wanted else None
             if client is not None:
                 actions.append(self._ask(client))
@@ -165,6 +166,10 @@ class Sharing:
         away_bytes = sum(self._clients[number][0].memory.away.bytes for number in clients)
         files = host.file_budget_bytes, host.file_used_bytes
         return HostMemory(host.budget_bytes, host.used_bytes, *files, away_bytes, self.packs_bytes)
+
+    def _is_scarce(self) -> bool:
+        largest_bytes = max((client.memory.arena_bytes for client, _ in self._clients.values()), default=0)
+        return self._host.unused_bytes <= 2 * largest_bytes
 
     def _ask(self, client: Client) -> ShareArena:
         process, away, host = client.process, client.memory.away, self._host
