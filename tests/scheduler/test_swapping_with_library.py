@@ -88,7 +88,8 @@ def test_an_idle_program_makes_room_and_comes_back(serve: Serve, start: Start) -
 def test_scheduler_is_killed_again_and_again(served: Serve, start: Start, tmp_path: Path) -> None:
     """In whatever step of a transfer that is."""
     scheduler = served()
-    several = [start(700, 24) for _ in range(3)]
+    # So much that none has ended before the last kill, even where one began long before the others.
+    several = [start(700, 72) for _ in range(3)]
     for _ in range(3):
         poll_until(lambda scheduler=scheduler: swapped_bytes(scheduler) > 0, "something is out", 30)  # type: ignore[misc]
         scheduler.kill()

@@ -140,7 +140,7 @@ class Device:
         """A client that swaps wants to be admitted so much."""
         memory = client.memory
         self._assume_context(client)
-        memory.growth = Growth(event.request, event.footprint_bytes, event.fixed_bytes)
+        memory.growth = Growth(event.request, event.footprint_bytes, event.fixed_bytes, client.ticket)
         host = self.residency.host
         host.largest_bytes = max(host.largest_bytes, event.footprint_bytes)
         # The first context comes before anything else.
@@ -173,7 +173,7 @@ class Device:
 
     def come_back(self, client: Client, now: float) -> None:
         """One that is asleep needs its context again."""
-        client.memory.come_back()
+        client.memory.come_back(client.ticket)
         self._recount(client)
         self.residency.ask(client, now)
 

@@ -89,10 +89,10 @@ class Turns:
 
     def place(self, client: Client) -> tuple[int, int]:
         """Where a client waits, or would if it did: who is before another has a lower one."""
-        unit = client.unit
-        if unit in self._rank_of:
-            return self._rank_of[unit], unit.ticket
-        return COMMON[client.priority], client.ticket
+        unit, growth = client.unit, client.memory.growth
+        rank = self._rank_of.get(unit, COMMON[client.priority])
+        ticket = unit.ticket if unit in self._rank_of else client.ticket
+        return rank, ticket if growth is None else min(ticket, growth.ticket)
 
     def line_up(self, unit: Unit, *, waits: bool) -> None:
         """Whether a unit is in line from now on."""

@@ -129,9 +129,15 @@ class Admission:
         return found, found is None
 
     def _lacks_asleep(self, client: Client, view: View, found: Refusal) -> Refusal | None:
-        """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't."""
+        """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't.
+
+        They come back only when it can sleep in its turn, with all that it will have.
+        """
+        memory, growth = client.memory, client.memory.growth
         able = self._sleepers.able(client)
         more = sum(each.memory.context_bytes for each in able)
+        if growth is not None and growth.footprint_bytes - memory.host_bytes > self._host.possible_bytes:
+            return found
         asleep = replace(
             view,
             assumed_bytes=view.assumed_bytes + more,

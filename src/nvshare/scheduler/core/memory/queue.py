@@ -96,7 +96,7 @@ class Queue:
             return None
         self.deadline = now + LOOK_SECONDS
         is_kept = False
-        for client in sorted(self._clients.values(), key=lambda each: each.ticket):
+        for client in sorted(self._clients.values(), key=lambda each: _waits(each)[0].ticket):
             growth, wait = self._take(client)
             found, lacks_sleep = self._admission.verdict(client, now)
             is_behind = is_kept and found is None and client.memory.more_unmovable_bytes > 0

@@ -28,6 +28,9 @@ class Growth:
     """In all."""
     fixed_bytes: int
     """Of what can't move, in all."""
+    ticket: int = 0
+    """Its place among all that wait: that of its client when it asked. Turns that the client has meanwhile change
+    nothing."""
     wakes: bool = False
     """It asks for its context only, for which it waits asleep: it is never refused, and the client is told nothing."""
     doubted: tuple[int, float] | None = None

@@ -213,9 +213,9 @@ class Memory:
         self.context_at = float("-inf")
         self.growth = None
 
-    def come_back(self) -> None:
-        """It waits for room for its context, as for a first one."""
-        self.growth = Growth(0, self.footprint_bytes, self.unmovable_bytes, wakes=True)
+    def come_back(self, ticket: int) -> None:
+        """It waits for room for its context, as for a first one, in this place."""
+        self.growth = Growth(0, self.footprint_bytes, self.unmovable_bytes, ticket, wakes=True)
 
     def wake(self) -> None:
         """Its context is there again."""
