@@ -199,8 +199,9 @@ class Device:
         """Who has room, for its memory or its context, only when others sleep that don't; of several, the first."""
         residency, turns = self.residency, self.lock.turns
         waiting = [client for unit in turns.in_turn() for client in unit.coming]
-        asking = {client.number: client for client in (*residency.growing.values(), *residency.queue.clients, *waiting)}
-        in_order = sorted(asking.values(), key=turns.place)
+        coming = [client for client in residency.clients.values() if client.is_coming_back]
+        asking = (*residency.growing.values(), *residency.queue.clients, *coming, *waiting)
+        in_order = sorted({client.number: client for client in asking}.values(), key=turns.place)
         return next((client for client in in_order if residency.lacks_sleep(client, now)), None)
 
     # What is to be done.

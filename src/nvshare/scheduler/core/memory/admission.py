@@ -136,7 +136,8 @@ class Admission:
         memory, growth = client.memory, client.memory.growth
         able = self._sleepers.able(client)
         more = sum(each.memory.context_bytes for each in able)
-        if growth is not None and growth.footprint_bytes - memory.host_bytes > self._host.possible_bytes:
+        lacking = 0 if growth is None else growth.footprint_bytes - memory.host_bytes
+        if lacking > max(0, self._host.possible_bytes):
             return found
         asleep = replace(
             view,

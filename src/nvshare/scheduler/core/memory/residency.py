@@ -163,11 +163,14 @@ class Residency:
         return footprint_bytes > self.ledger.alone_bytes or client.number in self._cramped
 
     def lacks_sleep(self, client: Client, now: float) -> bool:
-        """Whether one that asks for memory, or waits, has room only when others sleep that don't."""
+        """Whether one that asks for memory, comes back or waits has room only when others sleep that don't."""
         if client.number in self.growing:
             return self.admission.verdict(client, now)[1]
         if client in self.queue.clients:
             return self.queue.lacks_sleep(client, now)
+        if client.is_coming_back:
+            # What there was for its context others' have grown into.
+            return not self.is_free_to_wake and len(self.sleepers.able(client)) > 0
         return self.never_fits(client) and self.fits_asleep(client)
 
     def fits_asleep(self, client: Client) -> bool:

@@ -136,6 +136,11 @@ class Client:
         return self.process is not None and self.process.is_asleep
 
     @property
+    def is_coming_back(self) -> bool:
+        """Whether its process sleeps, and there was room for its context when that was asked for."""
+        return self.memory.asleep and self.memory.has_context
+
+    @property
     def is_held_back(self) -> bool:
         """Whether it is not granted, since its process is to sleep."""
         return self.process is not None and self.process.is_held_back

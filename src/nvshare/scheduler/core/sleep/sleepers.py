@@ -21,7 +21,7 @@ class Sleepers:
     @property
     def is_one_waking(self) -> bool:
         """See ``memory.admission.Sleepers``."""
-        return any(each.memory.asleep and each.memory.has_context for each, _ in self._sleeping.on(self._device))
+        return any(each.is_coming_back for each, _ in self._sleeping.on(self._device))
 
     def willing_bytes(self, client: Client) -> int:
         """See ``memory.admission.Sleepers``."""
