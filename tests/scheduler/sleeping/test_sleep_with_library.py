@@ -17,8 +17,8 @@ from tests.shim.controlled_program import ControlledProgram
 SIZE = 96 * MIB
 """Of one program's data: host memory has room for two."""
 
-ROUNDS = 30
-"""Of one program that computes all the time."""
+ROUNDS = 5
+"""That each program that computes all the time has at least."""
 
 StartProgram = Callable[..., ControlledProgram]
 
@@ -81,14 +81,13 @@ def test_programs_that_are_never_idle(
     before, rounds = _slept(scheduler), [0] * len(programs)
 
     def compute(seed: int) -> None:
-        while min(rounds) < ROUNDS:
+        while min(rounds) < ROUNDS or _slept(scheduler) < before + len(programs):
             _is_right(programs[seed], seed)
             rounds[seed] += 1
 
     with ThreadPoolExecutor(len(programs)) as pool:
         for done in [pool.submit(compute, seed) for seed in range(len(programs))]:
             done.result(timeout=4 * TIMEOUT_SECONDS)
-    assert _slept(scheduler) > before + 1
 
 
 def _slept(scheduler: Scheduler) -> int:
