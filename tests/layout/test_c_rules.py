@@ -19,10 +19,11 @@ MAY_INCLUDE = {
     "gate": {"driver", "process"},
     "memory": {"driver", "gate", "memory/swap", "process"},
     "memory/swap": {"driver", "gate", "memory", "process"},
+    "memory/away": {"gate", "memory/swap", "process"},
     "ties": {"gate", "process"},
-    "client": {"gate", "memory", "memory/swap", "process", "ties"},
+    "client": {"gate", "memory", "memory/away", "memory/swap", "process", "ties"},
     "hooks": {"driver", "gate", "memory", "memory/swap", "process", "ties"},
-    "": {"client", "gate", "memory", "memory/swap", "process", "ties"},
+    "": {"client", "gate", "memory", "memory/away", "memory/swap", "process", "ties"},
 }
 # What only one file of the shim may call, and which; or two.
 ONLY_IN = {
@@ -44,7 +45,7 @@ PURE = (
     "memory/room_state",
     "memory/room_say",
     "memory/swap/granules",
-    "memory/swap/sum",
+    "memory/away/sum",
     "process/digest",
     "process/sizes",
     "ties/tie_list",

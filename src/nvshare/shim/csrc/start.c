@@ -21,7 +21,7 @@
 #include "memory/swap/exports.h"
 #include "memory/swap/mover.h"
 #include "memory/swap/opens.h"
-#include "memory/swap/store.h"
+#include "memory/away/store.h"
 #include "process/files.h"
 #include "process/notices.h"
 #include "process/thread.h"

@@ -17,7 +17,7 @@
 #include "memory/swap/arena.h"
 #include "memory/swap/exports.h"
 #include "memory/swap/parts.h"
-#include "memory/swap/store.h"
+#include "memory/away/store.h"
 #include "process/clock.h"
 #include "ties/ties.h"
 

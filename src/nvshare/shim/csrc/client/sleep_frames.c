@@ -15,10 +15,10 @@
 #include "gate/device.h"
 #include "gate/door.h"
 #include "memory/swap/arena.h"
-#include "memory/swap/pack.h"
+#include "memory/away/pack.h"
 #include "memory/swap/pieces.h"
-#include "memory/swap/store.h"
-#include "memory/swap/store_file.h"
+#include "memory/away/store.h"
+#include "memory/away/store_file.h"
 #include "process/log.h"
 
 static void answer(struct nvs_client *client, uint8_t type, uint32_t request, const char *why,

@@ -3,7 +3,7 @@
  * Owns what memory each granule has. The arena's lock protects that; it is not held while anything
  * is mapped or let go.
  */
-#include "memory/swap/arena_away.h"
+#include "memory/away/arena_away.h"
 
 #include "gate/device.h"
 #include "memory/swap/arena_record.h"

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "memory/swap/arena.h"
-#include "memory/swap/job.h"
-#include "memory/swap/sum.h"
+#include "memory/away/job.h"
+#include "memory/away/sum.h"
 #include "process/files.h"
 #include "protocol/catalogue.h"
 

@@ -2,9 +2,9 @@
 /*
  * Owns the threads of jobs. A job is its owner's.
  */
-#include "memory/swap/job.h"
+#include "memory/away/job.h"
 
-#include "memory/swap/transfer.h"
+#include "memory/away/transfer.h"
 #include "process/thread.h"
 
 #define THREADS 4 /* each has a granule on its way: disks want several at once */

@@ -3,7 +3,7 @@
  * The way to the file and back: nothing of whose the memory is.
  */
 #define _GNU_SOURCE
-#include "memory/swap/transfer.h"
+#include "memory/away/transfer.h"
 
 #include <errno.h>
 #include <stdio.h>

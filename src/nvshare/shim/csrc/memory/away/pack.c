@@ -7,7 +7,7 @@
  * process changes what is compared.
  */
 #define _GNU_SOURCE
-#include "memory/swap/pack.h"
+#include "memory/away/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 
 #include "gate/device.h"
-#include "memory/swap/arena_away.h"
+#include "memory/away/arena_away.h"
 #include "memory/swap/chunk.h"
-#include "memory/swap/store.h"
-#include "memory/swap/store_record.h"
-#include "memory/swap/transfer.h"
+#include "memory/away/store.h"
+#include "memory/away/store_record.h"
+#include "memory/away/transfer.h"
 #include "protocol/catalogue.h"
 #include "protocol/wire.h"
 

@@ -7,7 +7,7 @@
  * nothing of the process changes what is written.
  */
 #define _GNU_SOURCE
-#include "memory/swap/store_file.h"
+#include "memory/away/store_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "gate/device.h"
-#include "memory/swap/arena_away.h"
+#include "memory/away/arena_away.h"
 #include "memory/swap/chunk.h"
-#include "memory/swap/store.h"
-#include "memory/swap/store_record.h"
-#include "memory/swap/transfer.h"
+#include "memory/away/store.h"
+#include "memory/away/store_record.h"
+#include "memory/away/transfer.h"
 
 static uint64_t sum_of(const struct nvs_store *store, uint32_t index)
 {

@@ -5,7 +5,7 @@
  * Products of 64 bits, folded, in four lanes that do not wait for each other: memory is read about
  * as fast as it can be.
  */
-#include "memory/swap/sum.h"
+#include "memory/away/sum.h"
 
 #include <string.h>
 

@@ -3,16 +3,16 @@
  * Owns the stores of all devices, and what is common to all that is done behind the closed door:
  * the stages, and that memory comes back. files.c keeps fork away while a file is taken or closed.
  */
-#include "memory/swap/store.h"
+#include "memory/away/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "gate/device.h"
-#include "memory/swap/arena_away.h"
+#include "memory/away/arena_away.h"
 #include "memory/swap/pieces.h"
-#include "memory/swap/store_record.h"
-#include "memory/swap/transfer.h"
+#include "memory/away/store_record.h"
+#include "memory/away/transfer.h"
 
 #define NEW_STORE { .job = NVS_NO_JOB, .file = { .number = -1 }, .catalogue = { .number = -1 } }
 
