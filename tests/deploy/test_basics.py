@@ -92,6 +92,15 @@ def test_network_policies_allow_what_is_needed(helm: str) -> None:
     assert [each["port"] for each in pages["ports"]] == [9403]
 
 
+def test_claims_need_the_api(helm: str) -> None:
+    """The plugin reads them there; the scheduler stays where it was."""
+    found = rendered(helm, {"networkPolicy.enabled": True, "allocation": "dra"})
+    policies = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == "NetworkPolicy"}
+    (api,) = policies["nvshare-device-plugin"]["egress"]
+    assert {each["port"] for each in api["ports"]} == {443, 6443}
+    assert "egress" not in policies["nvshare-scheduler"]
+
+
 def test_closed_metrics_are_closed(helm: str) -> None:
     """Then nothing comes in from the network, and the plugin's pages can't be asked for."""
     found = rendered(helm, {"networkPolicy.enabled": True, "metrics.enabled": False})
@@ -114,4 +123,18 @@ def test_helm_test_asks_for_a_gpu(helm: str) -> None:
     }
     assert {container["image"]} == images
     module = container["command"][-1]
+    assert "resourceClaims" not in pod["spec"]
     assert "main" in runpy.run_path(str(ROOT / "src" / f"{module.replace('.', '/')}.py"))
+
+
+def test_helm_test_claims_where_gpus_are_claimed(helm: str) -> None:
+    """Then it needs no extended resource, which Kubernetes may not have."""
+    found = {each["kind"]: each for each in hooks(helm, {"allocation": "dra"}) if "test" in each["metadata"]["name"]}
+    pod, template = found["Pod"], found["ResourceClaimTemplate"]
+    (claim,) = pod["spec"]["resourceClaims"]
+    (container,) = pod["spec"]["containers"]
+    assert claim["resourceClaimTemplateName"] == template["metadata"]["name"]
+    assert container["resources"]["claims"] == [{"name": claim["name"]}]
+    assert "nvshare.com/gpu" not in container["resources"]["limits"]
+    weights = [int(each["metadata"]["annotations"].get("helm.sh/hook-weight", 0)) for each in (template, pod)]
+    assert weights == sorted(set(weights)), "the template comes first"

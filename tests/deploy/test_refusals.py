@@ -119,6 +119,10 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
         ({"allocation": "claims"}, "at '/allocation': value must be one of 'plugin', 'dra'"),
         ({"allocation": "dra", "nodeAgent.enabled": False}, "allocation: dra needs nodeAgent.enabled=true"),
         ({"overcommit": 2}, "overcommit: without allocation: dra no memory is promised"),
+        (
+            {"allocation": "dra", "kubeletDir": "/k", "runDir": "/k/plugins_registry"},
+            "runDir: /k/plugins_registry is kubelet's already",
+        ),
         ({"allocation": "dra", "overcommit": 0.5}, "at '/overcommit': minimum: got 0.5, want 1"),
         ({"serviceAccount.create": False}, "serviceAccount.name must name an account that is there"),
         ({"metrics.enabled": False, "metrics.podMonitor.enabled": True}, "then nothing can be scraped"),

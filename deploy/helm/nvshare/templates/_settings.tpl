@@ -14,7 +14,7 @@ compat_with_cpu_manager: true
 virtual_devices: {{ $values.virtualDevices }}
 {{- $settings := dict
   "allocation" $values.allocation
-  "overcommit" $values.overcommit
+  "overcommit" (eq (toString $values.allocation) "dra" | ternary $values.overcommit nil)
   "resource_name" $values.resourceName
   "allocation_policy" $values.allocationPolicy
   "numa_hints" $values.numaHints
