@@ -14,13 +14,13 @@ from typing import Any
 from httpx2 import AsyncClient
 
 from nvshare import paths
-from nvshare.nodeagent.http_client import HttpError, client
+from nvshare.kubernetes.http_client import HttpError, client
 
 Document = dict[str, Any]
 
 CONFLICT = HTTPStatus.CONFLICT
 NOT_FOUND = HTTPStatus.NOT_FOUND
-_HEADERS = {"Accept": "application/json", "User-Agent": "nvshare-node-agent"}
+_HEADERS = {"Accept": "application/json", "User-Agent": "nvshare"}
 _SECONDS = 15.0
 _LONGEST_LINE = 64 << 20
 """No object is larger than a few MiB."""

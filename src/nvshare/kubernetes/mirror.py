@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
+from nvshare.kubernetes.api_server import ApiError, ApiServer, Document
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import ApiError, ApiServer, Document
 
 Object = TypeVar("Object")
 

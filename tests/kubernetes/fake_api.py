@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nvshare.nodeagent.api_server import Account
+from nvshare.kubernetes.api_server import Account
 
 Document = dict[str, Any]
 
