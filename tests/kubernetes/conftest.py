@@ -13,7 +13,8 @@ from structlog.testing import CapturingLogger
 
 from nvshare.kubernetes.api_server import Account
 from nvshare.log import Log
-from tests.kubernetes.fake_api import Cluster, make_account, node_document, serving
+from tests.kubernetes.documents import node_document
+from tests.kubernetes.fake_api import Cluster, make_account, serving
 
 
 @pytest.fixture(scope="session")

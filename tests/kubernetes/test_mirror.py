@@ -13,7 +13,8 @@ from nvshare.kubernetes.api_server import Account, ApiServer, Document
 from nvshare.kubernetes.mirror import Mirror
 from nvshare.log import Log
 from tests.kubernetes.conftest import at_work
-from tests.kubernetes.fake_api import NODE, Cluster, make_account, pod
+from tests.kubernetes.documents import NODE, pod
+from tests.kubernetes.fake_api import Cluster, make_account
 from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("quick_mirror")

@@ -13,7 +13,7 @@ from typing import Any
 from nvshare import paths
 from nvshare.kubernetes.api_server import Account
 from nvshare.paths import RunDir
-from tests.kubernetes.fake_api import NODE
+from tests.kubernetes.documents import NODE
 from tests.polling import poll_until
 from tests.scheduler.api.pages import fetch
 

@@ -16,7 +16,8 @@ from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent, DeadRunDirError
 from nvshare.nodeagent.options import Options
 from nvshare.paths import RunDir
-from tests.kubernetes.fake_api import NODE, Cluster, node_document, plugin_pod, pod, serving
+from tests.kubernetes.documents import NODE, node_document, plugin_pod, pod
+from tests.kubernetes.fake_api import Cluster, serving
 from tests.nodeagent.conftest import PLUGIN_FIGURES, Listener, PluginPages, at_work, listening, plugin_serving
 from tests.polling import until
 

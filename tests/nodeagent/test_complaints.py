@@ -11,7 +11,8 @@ from nvshare.kubernetes.api_server import Account, ApiServer
 from nvshare.log import Log
 from nvshare.nodeagent.complaints import Complaints
 from nvshare.nodeagent.pods import Pod, reader
-from tests.kubernetes.fake_api import NODE, Cluster, pod
+from tests.kubernetes.documents import NODE, pod
+from tests.kubernetes.fake_api import Cluster
 from tests.nodeagent.conftest import at_work
 from tests.polling import until
 

@@ -16,7 +16,8 @@ from nvshare.nodeagent.gpu_labels import GpuLabels, Model, labels_of
 from nvshare.nodeagent.node import node_of
 from nvshare.nodeagent.options import Options
 from nvshare.paths import RunDir
-from tests.kubernetes.fake_api import NODE, Cluster, plugin_pod
+from tests.kubernetes.documents import NODE, plugin_pod
+from tests.kubernetes.fake_api import Cluster
 from tests.nodeagent.conftest import Listener, PluginPages, at_work, listening, plugin_serving
 from tests.polling import until
 

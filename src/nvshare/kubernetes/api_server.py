@@ -75,6 +75,10 @@ class ApiServer:
         """Makes an object; ApiError."""
         return await self._ask("POST", path, json=document)
 
+    async def replace(self, path: str, document: Document) -> Document:
+        """Changes an object to this one; ApiError. With a resourceVersion: CONFLICT if that is not the newest."""
+        return await self._ask("PUT", path, json=document)
+
     async def patch(self, path: str, kind: str, document: Document) -> Document:
         """Changes an object, by a patch of this kind, such as ``merge-patch``; ApiError."""
         headers = {"Content-Type": f"application/{kind}+json"}
