@@ -121,6 +121,15 @@ def record_of(claim: Document, uid: str, node: str, offered: Collection[str]) ->
     )
 
 
+def is_of(claim: Document, uid: str, node: str) -> bool:
+    """Whether a ResourceClaim is the one of this uid, and has something on this node."""
+    allocation = claim.get("status", {}).get("allocation") or {}
+    results = allocation.get("devices", {}).get("results", ())
+    return claim["metadata"]["uid"] == uid and any(
+        result["driver"] == DRIVER and result["pool"] == node for result in results
+    )
+
+
 def _share(result: Document, node: str, by_name: Mapping[str, str]) -> Share:
     device, request = result["device"], result["request"]
     if result["pool"] != node:
