@@ -106,6 +106,7 @@ PLUGIN_MAY_IMPORT: dict[str, set[str]] = {
     "gpus": {"devices"},
     "host": set(),
     "kubelet": {"devices", "metrics", "answers"},
+    "claims": {"devices", "metrics", "answers", "host", "kubelet"},
     "settings": {"devices", "answers", "gpus"},
 }
 # What all of the core speaks in.

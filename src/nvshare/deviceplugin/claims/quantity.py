@@ -1,0 +1,30 @@
+"""Amounts as the Kubernetes API writes them. Pure."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+_QUANTITY: Final = re.compile(
+    r"(?P<number>[+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?"
+)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+def whole(text: str) -> int:
+    """The amount that a quantity means, up to a whole number; ValueError for what is none, or is below 0."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no quantity")
+    amount = Fraction(match["number"]) * _factor(match["suffix"] or "")
+    if amount < 0:
+        raise ValueError(f"{text!r} is below 0")
+    return -(-amount.numerator // amount.denominator)
+
+
+def _factor(suffix: str) -> Fraction:
+    if suffix in _BINARY:
+        return Fraction(2 ** _BINARY[suffix])
+    return Fraction(10) ** (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] or "0"))
