@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvshare.admin import admin_pb2
-from nvshare.deviceplugin.servable import SETTLED_SECONDS, Pod, Room, Servable
+from nvshare.deviceplugin.servable import Pod, Room, Servable
+from nvshare.deviceplugin.settled import SETTLED_SECONDS
 
 GIB = 1 << 30
 DEVICES = 10

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvshare.deviceplugin.claims.capacity import STEP_BYTES, Capacity, capacity, document, own_bytes, quantity
-from tests.deviceplugin.claims.api_rules import amount, mistakes
+from nvshare.deviceplugin.claims.capacity import STEP_BYTES, Capacity, capacity, document, own_bytes
+from tests.deviceplugin.claims.api_rules import mistakes
 
 GIB = 1 << 30
 SIZES = st.integers(0, 300 * GIB)
@@ -94,11 +94,3 @@ def test_nothing_left() -> None:
 def test_contexts_take_a_quarter_at_the_most() -> None:
     """A hundred contexts of half a GiB would take all of a GPU of 16 GiB."""
     assert own_bytes(16 * GIB, 0, 0, GIB // 2, 100) == 12 * GIB
-
-
-@given(st.integers(0, 1 << 62))
-def test_quantities(number: int) -> None:
-    """They mean the number, with the largest unit that fits: the API server gives back the same text."""
-    text = quantity(number)
-    assert amount(text) == number
-    assert not text.removesuffix("i").rstrip("KMGTPE").endswith("1024") or number < 1024 or number % 1024

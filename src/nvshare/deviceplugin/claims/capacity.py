@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nvshare.deviceplugin.claims.quantity import written
+
 STEP_BYTES = 64 << 20
 """Memory is claimed in these steps, one at the least."""
 _CONTEXTS_PART = 4
 """Contexts take no more of a GPU than one part of so many: a small GPU would have nothing left for claims."""
-_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +56,18 @@ def capacity(own: int, host: int, shares: int, held: int, overcommit: float) -> 
 def document(found: Capacity) -> dict[str, Any]:
     """As the device of a slice has it."""
     return {
-        "memory": _consumable(found.memory_bytes, STEP_BYTES, {"max": quantity(found.most_bytes)}, found.default_bytes),
+        "memory": _consumable(found.memory_bytes, STEP_BYTES, {"max": written(found.most_bytes)}, found.default_bytes),
         "shares": _consumable(found.shares, 1, {}, 1),
     }
 
 
-def quantity(number: int) -> str:
-    """As the API server writes a number itself: with the largest unit that leaves no fraction."""
-    unit = 0
-    while number and number % 1024 == 0 and unit < len(_UNITS) - 1:
-        number, unit = number // 1024, unit + 1
-    return f"{number}{_UNITS[unit]}"
-
-
 def _consumable(value: int, step: int, more: dict[str, str], default: int) -> dict[str, Any]:
-    allowed = {"min": quantity(step), **more}
+    allowed = {"min": written(step), **more}
     # The API refuses a step that no second request could make.
     if value >= 2 * step:
-        allowed["step"] = quantity(step)
-    policy = {"default": quantity(default), "validRange": allowed}
-    return {"value": quantity(value), "requestPolicy": policy}
+        allowed["step"] = written(step)
+    policy = {"default": written(default), "validRange": allowed}
+    return {"value": written(value), "requestPolicy": policy}
 
 
 def _in_steps(number: int) -> int:

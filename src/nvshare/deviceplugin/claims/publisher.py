@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from nvshare.deviceplugin.claims import slices
+from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.slices import Document, Node
 from nvshare.kubernetes.api_server import CONFLICT, NOT_FOUND, ApiError, ApiServer
 from nvshare.kubernetes.mirror import Mirror
@@ -55,7 +56,7 @@ class Publisher:
         self._written = written
         self._path = f"{slices.PATH}/{slices.slice_name(node)}"
         self._news = asyncio.Event()
-        selector = f"spec.driver={slices.DRIVER},spec.nodeName={node}"
+        selector = f"spec.driver={DRIVER},spec.nodeName={node}"
         self._mirror = Mirror[str | None](api, slices.PATH, selector, self._read, self._news.set, log)
         self._node: Node | None = None
         self._wanted: list[Document] | None = None
@@ -77,6 +78,15 @@ class Publisher:
         if not reason and self._mirror.problem is not None:
             reason = _words(self._mirror.problem)
         return f"the node's ResourceSlice can't be kept up to date: {reason}" if reason else None
+
+    @property
+    def reached(self) -> bool:
+        """Whether the API has said which slice of ours there is."""
+        return self._mirror.objects is not None
+
+    def rest(self) -> None:
+        """Leaves the slice as it is, until something is offered again."""
+        self._wanted = None
 
     def offer(self, listed: Sequence[Document]) -> None:
         """These are the slice's devices from now on."""

@@ -24,6 +24,16 @@ def whole(text: str) -> int:
     return -(-amount.numerator // amount.denominator)
 
 
+def written(number: int) -> str:
+    """As the API server writes a number from 0 itself: with the largest unit that leaves no fraction."""
+    unit = ""
+    for larger in _BINARY:
+        if number == 0 or number % 1024:
+            break
+        number, unit = number // 1024, larger
+    return f"{number}{unit}"
+
+
 def _factor(suffix: str) -> Fraction:
     if suffix in _BINARY:
         return Fraction(2 ** _BINARY[suffix])

@@ -10,10 +10,10 @@ from typing import Any
 
 from nvshare.deviceplugin.claims import capacity
 from nvshare.deviceplugin.claims.capacity import Capacity
+from nvshare.deviceplugin.claims.claim import DRIVER
 
 Document = dict[str, Any]
 
-DRIVER = "gpu.nvshare.com"
 UNHEALTHY = f"{DRIVER}/unhealthy"
 """The taint of a GPU that no new claim is to get."""
 API_VERSION = "resource.k8s.io/v1"

@@ -33,7 +33,7 @@ from pathlib import Path
 
 import grpc
 
-from nvshare.deviceplugin.kubelet.instance_lock import InstanceLock
+from nvshare.deviceplugin.kubelet.instance_lock import InstanceLock, lock_file
 from nvshare.deviceplugin.kubelet.servicer import Servicer, Streams, options
 from nvshare.deviceplugin.kubelet.socket_files import FileIdentity, identity, remove
 from nvshare.deviceplugin.metrics import Metrics
@@ -116,9 +116,8 @@ class Lifecycle:
         self._log = log
         self._timing = timing or Timing()
         self._stop = asyncio.Event()
-        name = resource_name.replace("/", "-")
-        self._lock = InstanceLock(kubelet_dir / f"{name}.lock", owner)
-        self._next = InstanceLock(kubelet_dir / f"{name}.next.lock", owner)
+        self._lock = InstanceLock(lock_file(kubelet_dir, resource_name), owner)
+        self._next = InstanceLock(lock_file(kubelet_dir, resource_name, "next."), owner)
         digest = hashlib.sha256(resource_name.encode()).hexdigest()[:8]
         self._socket_prefix = f"nvshare-{digest}-"
         self._another_serves = False
