@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.deviceplugin.claims import claims as claims_module
 from nvshare.deviceplugin.claims.claim import ClaimError, Record
 from nvshare.deviceplugin.claims.claims import Claims
 from nvshare.deviceplugin.claims.records import content, record_in
@@ -118,6 +117,19 @@ async def test_gpu_that_is_not_there_now(node: NodeOfClaims) -> None:
     assert await refusal(claims) == f"this node does not offer GPU {GPU_A} now, which the claim was prepared for"
 
 
+async def test_left_overs(node: NodeOfClaims) -> None:
+    """What has no record, or was half written by a program that was killed, is removed; others' files are not."""
+    node.api.add(claim("u"))
+    await prepare(node.start())
+    (node.cdi / "nvshare.com-claim-v.json").touch()
+    (node.cdi / ".nvshare.com-claim-w.json.x1").touch()
+    (node.cdi / "nvshare.com-gpu.json").touch()
+    (node.records / ".w.json.x2").touch()
+    node.start()
+    assert sorted(file.name for file in node.cdi.iterdir()) == ["nvshare.com-claim-u.json", "nvshare.com-gpu.json"]
+    assert [file.name for file in node.records.iterdir()] == ["u.json"]
+
+
 async def test_damaged_record(node: NodeOfClaims) -> None:
     """It is named in the log and does not count. Its CDI device stays; kubelet's next question makes it new."""
     node.api.add(claim("u"))
@@ -208,16 +220,17 @@ async def test_many_at_once(node: NodeOfClaims) -> None:
 
 
 async def test_nobody_waits_any_more(node: NodeOfClaims, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kubelet gives up while the file is written: the work goes on, and what comes next comes after it."""
-    begun, go_on = threading.Event(), threading.Event()
-    write = claims_module.RecordFiles.write
+    """kubelet gives up before the file is written: the work goes on, and what comes next comes after it."""
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    write = Claims._write
 
-    def slowly(files: claims_module.RecordFiles, record: Record) -> None:
+    def slowly(claims: Claims, record: Record) -> None:
         begun.set()
         go_on.wait(10)
-        write(files, record)
+        write(claims, record)
+        ended.set()
 
-    monkeypatch.setattr(claims_module.RecordFiles, "write", slowly)
+    monkeypatch.setattr(Claims, "_write", slowly)
     node.api.add(claim("u"))
     claims = node.start()
     asked = asyncio.create_task(prepare(claims))
@@ -226,10 +239,10 @@ async def test_nobody_waits_any_more(node: NodeOfClaims, monkeypatch: pytest.Mon
     with pytest.raises(asyncio.CancelledError):
         await asked
     unprepared = asyncio.create_task(claims.unprepare("u"))
-    await asyncio.sleep(0)
-    assert not unprepared.done()
+    await asyncio.wait({unprepared}, timeout=0.1)
     go_on.set()
     await unprepared
+    await until(ended.is_set, "the record was written")
     assert (node.recorded, node.described, dict(claims.records)) == (set(), set(), {})
 
 

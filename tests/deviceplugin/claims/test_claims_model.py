@@ -21,8 +21,11 @@ from nvshare.deviceplugin.claims.claim import ClaimError
 from tests.deviceplugin.claims.bench import GPU_A, GPU_B, NodeOfClaims, claim, result
 
 NAMES = st.sampled_from(["a", "b", "c"])
-STEPS = st.one_of(st.none(), st.integers(0, 14))
-"""After how many file operations the program is killed; None: it is not."""
+
+
+def steps(most: int) -> st.SearchStrategy[int | None]:
+    """After how many file operations the program is killed; None: it is not."""
+    return st.one_of(st.none(), st.integers(0, most), st.integers(0, most))
 
 
 class Killed(BaseException):
@@ -62,6 +65,8 @@ class Model(RuleBasedStateMachine):
         """Claims whose preparation was answered."""
         self.may: set[str] = set()
         """Claims that were being prepared or unprepared when the program was killed."""
+        for name in ("a", "b", "c"):
+            self.allocate(name, [GPU_A], 12)
         self.claims = self.node.start()
 
     def teardown(self) -> None:
@@ -78,12 +83,12 @@ class Model(RuleBasedStateMachine):
         results = [result(uuid, f"r{place}", f"{gib}Gi") for place, uuid in enumerate(gpus)]
         self.node.api.add(claim(f"u{self.uids}", *results, name=name))
 
-    @rule(away=st.booleans())
+    @rule(away=st.sampled_from([False, False, True]))
     def api(self, away: bool) -> None:
         """The API server goes, or comes."""
         self.node.api.away = away
 
-    @rule(name=NAMES, steps=STEPS)
+    @rule(name=NAMES, steps=steps(16))
     def prepare(self, name: str, steps: int | None) -> None:
         """kubelet asks for a claim."""
         if (document := self.node.api.claims.get(("team", name))) is None:
@@ -102,7 +107,7 @@ class Model(RuleBasedStateMachine):
             self.may.discard(uid)
             self.must.add(uid)
 
-    @rule(name=NAMES, steps=STEPS)
+    @rule(name=NAMES, steps=steps(2))
     def unprepare(self, name: str, steps: int | None) -> None:
         """kubelet ends a claim."""
         if (document := self.node.api.claims.get(("team", name))) is None:
@@ -121,7 +126,7 @@ class Model(RuleBasedStateMachine):
             self.may.discard(uid)
             assert uid not in self.claims.records
 
-    @rule(steps=STEPS)
+    @rule(steps=steps(8))
     def look(self, steps: int | None) -> None:
         """As each second; after a look the CDI files are those of the records."""
         try:
@@ -164,4 +169,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestModel.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
