@@ -7,20 +7,23 @@ from fractions import Fraction
 from typing import Final
 
 _QUANTITY: Final = re.compile(
-    r"(?P<number>[+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?"
+    r"(?P<number>[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))"
+    r"(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_MOST: Final = (1 << 63) - 1
+"""The API has none above this."""
 
 
 def whole(text: str) -> int:
-    """The amount that a quantity means, up to a whole number; ValueError for what is none, or is below 0."""
+    """The amount that a quantity means, rounded up to a whole number; ValueError for a text that means none."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no quantity")
     amount = Fraction(match["number"]) * _factor(match["suffix"] or "")
-    if amount < 0:
-        raise ValueError(f"{text!r} is below 0")
+    if not 0 <= amount <= _MOST:
+        raise ValueError(f"{text!r} is not from 0 to {_MOST}")
     return -(-amount.numerator // amount.denominator)
 
 
