@@ -74,9 +74,10 @@ def serve(
         str | None,
         _option(
             "plugin: pods request the resource, and get virtual devices. dra: they claim memory of GPUs, by dynamic "
-            "resource allocation; that needs Kubernetes 1.34, a service account and NODE_NAME (plugin)."
+            "resource allocation; that needs Kubernetes 1.34, a service account and --node-name (plugin)."
         ),
     ] = None,
+    node_name: Annotated[str | None, _option("With dra: the node, as the Kubernetes API calls it.")] = None,
     overcommit: Annotated[
         str | None,
         _option("With dra: how many times its memory can be claimed of a GPU, as host memory allows, 1 to 10 (1)."),

@@ -47,7 +47,6 @@ class Driver:
         library: Library,
         open_nvml: Callable[[], GpuLibrary],
         owner: str,
-        node_name: str,
         account: Account,
         log: Log,
         lines: LogLines,
@@ -55,14 +54,13 @@ class Driver:
         """``lines`` are the log's, ``owner`` is how another instance calls this one. Needs a running event loop."""
         self._configuration = configuration
         self._log = log
-        self._node_name = node_name
         self._node = NodeSide(configuration, selection, library, open_nvml, self._described, log, lines)
         self._inventory = self._node.inventory
         self._api_problem = ""
         self._api = ApiServer(account, self._heard)
-        self._publisher = Publisher(self._api, node_name, log, lambda result: self._count(result))
+        self._publisher = Publisher(self._api, configuration.node_name, log, lambda result: self._count(result))
         self._capacities = Capacities(self._node.scheduler.fresh, configuration.overcommit, time.monotonic)
-        self._place = place_of(configuration, node_name, self._node.injection)
+        self._place = place_of(configuration, self._node.injection)
         self._known = Known(
             get_claim=self._claim,
             nodes=lambda uuid: self._inventory.snapshot.nodes(uuid),

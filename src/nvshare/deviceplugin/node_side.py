@@ -161,10 +161,10 @@ def injection_of(configuration: Configuration, library_dir: Path, run_dir: RunDi
     )
 
 
-def place_of(configuration: Configuration, node_name: str, injection: Injection) -> Place:
+def place_of(configuration: Configuration, injection: Injection) -> Place:
     """Where claims are by the settings."""
     return Place(
-        node_name,
+        configuration.node_name,
         # kubelet has its folder for device plugins there, too.
         configuration.kubelet_dir.parent,
         configuration.cdi_spec_dir,

@@ -33,14 +33,10 @@ class Plugin:
         library: Library,
         open_nvml: Callable[[], GpuLibrary],
         owner: str,
-        node_name: str,
         log: Log,
         lines: LogLines,
     ) -> None:
-        """``lines`` are the log's, ``owner`` is how another instance calls this one.
-
-        ``node_name``: as the Kubernetes API has it; empty: not known. Needs a running event loop.
-        """
+        """``lines`` are the log's, ``owner`` is how another instance calls this one. Needs a running event loop."""
         self._configuration = configuration
         self._log = log
         self._node = NodeSide(configuration, selection, library, open_nvml, self._described, log, lines)
@@ -57,7 +53,7 @@ class Plugin:
         )
         self._owner = owner
         self._resources = Resources(self._inventory, self._new_lifecycle)
-        self._place = place_of(configuration, node_name, self._node.injection)
+        self._place = place_of(configuration, self._node.injection)
 
     @property
     def metrics(self) -> Metrics:

@@ -23,7 +23,7 @@ from nvshare.deviceplugin.settings.choice import SETTINGS, Settings
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
 from nvshare.http import AddressError
 from nvshare.log import Log, LogLines, opened_log
-from nvshare.paths import NODE_NAME, NVIDIA_VISIBLE_DEVICES, VOLUME_MOUNTS_DIR
+from nvshare.paths import NVIDIA_VISIBLE_DEVICES, VOLUME_MOUNTS_DIR
 from nvshare.program import complain
 from nvshare.version import version
 
@@ -32,7 +32,7 @@ _NO_ACCOUNT = (
     "there is no token of a service account in this container, by which it could write ResourceSlices and read "
     "ResourceClaims: the chart mounts it where its value allocation, or that of any configuration, is dra"
 )
-_NO_NAME = f"{NODE_NAME} is not set: give it the field spec.nodeName of the pod, as the chart does"
+_NO_NAME = "--node-name is not set: give it the field spec.nodeName of the pod, as the chart does"
 
 
 def serve(name: str, settings: Settings, environment: Mapping[str, str], command_line: Sequence[str]) -> None:
@@ -65,8 +65,6 @@ async def _run(
 ) -> None:
     owner = environment.get("HOSTNAME") or f"pid {os.getpid()}"
 
-    node_name = environment.get(NODE_NAME, "")
-
     def new_plugin(configuration: Configuration) -> Mode:
         selection = Selection(
             visible=environment.get(NVIDIA_VISIBLE_DEVICES),
@@ -77,7 +75,7 @@ async def _run(
             mig=configuration.mig_strategy,
         )
         if configuration.allocation is AllocationMode.PLUGIN:
-            return Plugin(configuration, selection, library, Nvml, owner, node_name, log, lines)
+            return Plugin(configuration, selection, library, Nvml, owner, log, lines)
         # Only where it is needed: what its HTTP client takes stays for as long as this serves.
         from nvshare.deviceplugin.driver import Driver
         from nvshare.kubernetes.api_server import account_of
@@ -85,9 +83,9 @@ async def _run(
         account = account_of(environment)
         if account is None:
             return NoDriver(_NO_ACCOUNT, log, lines)
-        if not node_name:
+        if not configuration.node_name:
             return NoDriver(_NO_NAME, log, lines)
-        return Driver(configuration, selection, library, Nvml, owner, node_name, account, log, lines)
+        return Driver(configuration, selection, library, Nvml, owner, account, log, lines)
 
     await Changeover(settings, new_plugin, lambda: _read_again(command_line, environment), log).run()
 

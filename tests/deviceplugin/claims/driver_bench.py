@@ -88,6 +88,7 @@ class Node:
         """A driver or a plugin that does not run yet."""
         configuration = Configuration(
             allocation=allocation,
+            node_name=NODE,
             kubelet_dir=self.root / "device-plugins",
             library_dir=self.root / "lib",
             run_dir=self.root / "run",
@@ -96,8 +97,8 @@ class Node:
         )
         given = (configuration, Selection(), Library("1", b"library"), self.nvml.open)
         if allocation is AllocationMode.PLUGIN:
-            return Plugin(*given, "the plugin", NODE, self._log, self._lines)
-        return Driver(*given, "the driver", NODE, self._account, self._log, self._lines)
+            return Plugin(*given, "the plugin", self._log, self._lines)
+        return Driver(*given, "the driver", self._account, self._log, self._lines)
 
     def start(self, allocation: AllocationMode = AllocationMode.DRA, **settings: Any) -> Mode:
         """One that runs until the test ends, or ``end``."""

@@ -230,4 +230,4 @@ async def test_an_unknown_node(account: Account, log: Log) -> None:
         made = publisher(found, log, Written())
         made.offer(gpus(8))
         async with at_work(made.run()):
-            await until(lambda: "NODE_NAME must be spec.nodeName" in (made.problem or ""), "it is said")
+            await until(lambda: "--node-name must be" in (made.problem or ""), "it is said")

@@ -177,7 +177,9 @@ class Publisher:
             document = await self._api.get(f"/api/v1/nodes/{self._node_name}")
         except ApiError as error:
             if error.status == NOT_FOUND:
-                raise _UnfitError(f"there is no node {self._node_name!r}: NODE_NAME must be spec.nodeName") from error
+                raise _UnfitError(
+                    f"there is no node {self._node_name!r}: --node-name must be the field spec.nodeName of the pod"
+                ) from error
             raise
         return Node(self._node_name, str(document["metadata"]["uid"]))
 

@@ -182,6 +182,7 @@ class Configuration(BaseModel):
     overcommit: Annotated[Overcommit, AfterValidator(_only_with_claims)] = Field(
         default=1.0, description=f"a number from 1 to {MOST_OVERCOMMIT}, and other than 1 only with allocation: dra"
     )
+    node_name: StrictStr = Field(default="", description="the node, as the Kubernetes API calls it")
     kubelet_dir: Annotated[AbsolutePath, AfterValidator(_short)] = Field(
         default=KUBELET_DIR, description=f"{_PATH}, of at most {_LONGEST_KUBELET_DIR} characters"
     )
