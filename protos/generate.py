@@ -22,7 +22,12 @@ LAYOUT = "nvshare/protocol/layout.py"
 # The package that holds the stubs, and the files that they are made from.
 PACKAGES = {
     "nvshare/admin": ("admin.proto",),
-    "nvshare/kubelet": ("deviceplugin_v1beta1.proto", "podresources_v1.proto"),
+    "nvshare/kubelet": (
+        "deviceplugin_v1beta1.proto",
+        "podresources_v1.proto",
+        "dra_v1.proto",
+        "pluginregistration_v1.proto",
+    ),
 }
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nvshare.paths import CONTAINER_LIBRARY_DIR, LD_PRELOAD, LIBRARY_NAME, RUN_DIR, SYSTEM_RUN_DIR, RunDir
 
@@ -54,4 +55,9 @@ def specification(kind: str, names: Iterable[str], library_dir: Path, client_dir
         ],
     }
     devices = [{"name": name, "containerEdits": edits} for name in dict.fromkeys((*names, ALL))]
+    return document(kind, devices)
+
+
+def document(kind: str, devices: Sequence[Mapping[str, Any]]) -> bytes:
+    """A file of devices of one kind, each with its name and its edits."""
     return json.dumps({"cdiVersion": _VERSION, "kind": kind, "devices": devices}, indent=1).encode() + b"\n"

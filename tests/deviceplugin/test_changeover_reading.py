@@ -32,7 +32,7 @@ class FakePlugin:
     async def run(self) -> None:
         await self._stopped.wait()
 
-    def stop(self) -> None:
+    def stop(self, *, for_good: bool) -> None:
         self._stopped.set()
 
     def notes(self) -> list[str]:

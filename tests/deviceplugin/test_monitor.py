@@ -24,8 +24,8 @@ from nvshare.deviceplugin.gpus.nvml_thread import (
 )
 from nvshare.deviceplugin.host.problems import HostProblems
 from nvshare.deviceplugin.kubelet.servicer import listing
-from nvshare.deviceplugin.servable import SETTLED_SECONDS
 from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.deviceplugin.settled import SETTLED_SECONDS
 from nvshare.nvml_state import SILENCE_SECONDS, InitErrors, NvmlState
 from tests.deviceplugin.fake_nvml import FakeNvml
 from tests.deviceplugin.monitor_bench import Bench, Clock

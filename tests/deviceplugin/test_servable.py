@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvshare.admin import admin_pb2
-from nvshare.deviceplugin.servable import SETTLED_SECONDS, Pod, Room, Servable
+from nvshare.deviceplugin.servable import Pod, Room, Servable
+from nvshare.deviceplugin.settled import SETTLED_SECONDS
 
 GIB = 1 << 30
 DEVICES = 10
@@ -270,3 +271,17 @@ def test_in_words() -> None:
     """As the log shows it."""
     assert str(room(4, outside=8)) == "12.0 GiB are promised, of 16.0 GiB and 16.0 GiB of host memory"
     assert str(room(12, host=0)) == "12.0 GiB are promised, of 16.0 GiB, nothing is swapped"
+
+
+def test_shares_of_claims_are_withheld() -> None:
+    """Once for a claim, however many pods have it: none of them counts as one with a virtual device of its own."""
+    claimed = [
+        admin_pb2.Allocation(identity=admin_pb2.Identity(namespace="team", pod=pod), claim="team/share", shares=3)
+        for pod in ("one", "two")
+    ]
+    held = admin_pb2.Allocation(
+        identity=admin_pb2.Identity(namespace="team", pod="three"), virtual_device_ids=["GPU-a__1"]
+    )
+    device = admin_pb2.Device(uuid="GPU-a", total_bytes=16 * GIB, allocations=[*claimed, held])
+    status = admin_pb2.Status(devices=[device], knows_allocations=True)
+    assert Servable(lambda: status, lambda: 0.0).withheld("GPU-a", DEVICES) == {8, 9, 10}

@@ -106,6 +106,8 @@ PLUGIN_MAY_IMPORT: dict[str, set[str]] = {
     "gpus": {"devices"},
     "host": set(),
     "kubelet": {"devices", "metrics", "answers"},
+    "settled": set(),
+    "claims": {"devices", "metrics", "answers", "host", "kubelet", "settled"},
     "settings": {"devices", "answers", "gpus"},
 }
 # What all of the core speaks in.

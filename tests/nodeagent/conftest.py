@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 import pytest
-import structlog
-from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.http import HttpServer
-from nvshare.log import Log
-from nvshare.nodeagent.api_server import Account
 from nvshare.paths import RunDir
-from tests.nodeagent.fake_api import Cluster, make_account, node_document, serving
+from tests.kubernetes.conftest import account, at_work, cluster, lines, log, quick_mirror, reached
+
+__all__ = ["account", "at_work", "cluster", "lines", "log", "quick_mirror", "reached"]
 
 PLUGIN_FIGURES = """
 nvshare_plugin_nvml_state{{state="ok"}} {ok}
@@ -28,39 +25,6 @@ nvshare_plugin_gpu_healthy{{gpu="GPU-b"}} {b}
 nvshare_plugin_virtual_devices{{gpu="GPU-a"}} 10
 nvshare_plugin_virtual_devices{{gpu="GPU-b"}} 10
 """
-
-
-@pytest.fixture(scope="session")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Account:
-    """The mounted service account; its API server is nowhere."""
-    return make_account(tmp_path_factory.mktemp("account"), 1)
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    """One with the agent's node."""
-    cluster = Cluster()
-    cluster.put("/api/v1/nodes", node_document())
-    return cluster
-
-
-@pytest.fixture
-def reached(cluster: Cluster, account: Account) -> Iterator[Account]:
-    """The account at the cluster's API server."""
-    with serving(cluster, account.folder) as found:
-        yield found
-
-
-@pytest.fixture
-def lines() -> CapturingLogger:
-    """What was logged."""
-    return CapturingLogger()
-
-
-@pytest.fixture
-def log(lines: CapturingLogger) -> Log:
-    """A log that ``lines`` keeps."""
-    return structlog.wrap_logger(lines, processors=[])
 
 
 @dataclass
@@ -124,27 +88,12 @@ async def plugin_serving(pages: PluginPages) -> AsyncIterator[None]:
         server.stop()
 
 
-@asynccontextmanager
-async def at_work(*work: Any) -> AsyncIterator[None]:
-    """Coroutines run as tasks until the end; one that fails before fails the test."""
-    tasks = [asyncio.create_task(each) for each in work]
-    async with AsyncExitStack() as stack:
-        for task in tasks:
-            stack.callback(task.cancel)
-        yield
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, quick_mirror: None) -> None:
     """An agent that waits for nothing longer than a test need."""
     for name, seconds in (
         ("agent._LOOK_SECONDS", 0.05),
         ("agent._GRACE_SECONDS", 0.3),
-        ("mirror._SHORTEST_PAUSE", 0.02),
-        ("mirror._LONGEST_PAUSE", 0.2),
         ("scheduler_link._TELL_SECONDS", 0.1),
         ("complaints._PAUSE_SECONDS", 0.01),
         ("node._RETRY_SECONDS", 0.1),

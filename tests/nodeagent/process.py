@@ -11,9 +11,9 @@ import sys
 from typing import Any
 
 from nvshare import paths
-from nvshare.nodeagent.api_server import Account
+from nvshare.kubernetes.api_server import Account
 from nvshare.paths import RunDir
-from tests.nodeagent.fake_api import NODE
+from tests.kubernetes.documents import NODE
 from tests.polling import poll_until
 from tests.scheduler.api.pages import fetch
 

@@ -11,13 +11,14 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2_grpc
+from nvshare.kubernetes.api_server import Account
 from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent, DeadRunDirError
-from nvshare.nodeagent.api_server import Account
 from nvshare.nodeagent.options import Options
 from nvshare.paths import RunDir
+from tests.kubernetes.documents import NODE, node_document, plugin_pod, pod
+from tests.kubernetes.fake_api import Cluster, serving
 from tests.nodeagent.conftest import PLUGIN_FIGURES, Listener, PluginPages, at_work, listening, plugin_serving
-from tests.nodeagent.fake_api import NODE, Cluster, node_document, plugin_pod, pod, serving
 from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.nodeagent.api_server import Account
+from nvshare.kubernetes.api_server import Account
 from nvshare.paths import RunDir
 from tests.conftest import Scheduler
-from tests.nodeagent.fake_api import Cluster, pod
+from tests.kubernetes.documents import pod
+from tests.kubernetes.fake_api import Cluster
 from tests.nodeagent.process import AgentProcess
 from tests.polling import poll_until
 from tests.resident_memory import LIMIT_BYTES, keeping_bytecode

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
+from nvshare.kubernetes.api_server import Account, ApiServer
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import Account, ApiServer
 from nvshare.nodeagent.complaints import Complaints
 from nvshare.nodeagent.pods import Pod, reader
+from tests.kubernetes.documents import NODE, pod
+from tests.kubernetes.fake_api import Cluster
 from tests.nodeagent.conftest import at_work
-from tests.nodeagent.fake_api import NODE, Cluster, pod
 from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -9,15 +9,16 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2
+from nvshare.kubernetes.api_server import Account, ApiServer
 from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent
-from nvshare.nodeagent.api_server import Account, ApiServer
 from nvshare.nodeagent.gpu_labels import GpuLabels, Model, labels_of
 from nvshare.nodeagent.node import node_of
 from nvshare.nodeagent.options import Options
 from nvshare.paths import RunDir
+from tests.kubernetes.documents import NODE, plugin_pod
+from tests.kubernetes.fake_api import Cluster
 from tests.nodeagent.conftest import Listener, PluginPages, at_work, listening, plugin_serving
-from tests.nodeagent.fake_api import NODE, Cluster, plugin_pod
 from tests.polling import until
 
 A100 = Model("NVIDIA A100-SXM4-40GB", 40960 << 20)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
+from nvshare.kubernetes.api_server import Account, ApiServer
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import Account, ApiServer
 from nvshare.nodeagent.node import NodeReport, node_of
 from nvshare.nodeagent.readiness import Reason, Verdict
-from tests.nodeagent.fake_api import NODE, Cluster, node_document
+from tests.kubernetes.documents import NODE, node_document
+from tests.kubernetes.fake_api import Cluster
 from tests.polling import until
 
 READY = Verdict(True, Reason.READY, "2 GPUs")

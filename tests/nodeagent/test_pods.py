@@ -10,7 +10,7 @@ from nvshare.admin import admin_pb2
 from nvshare.nodeagent.annotations import Terms
 from nvshare.nodeagent.pods import PluginPod, reader
 from nvshare.nodeagent.scheduler_link import request_of
-from tests.nodeagent.fake_api import NAMESPACE, plugin_pod, pod
+from tests.kubernetes.documents import NAMESPACE, plugin_pod, pod
 
 read = reader(NAMESPACE)
 

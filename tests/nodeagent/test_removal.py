@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from nvshare.kubernetes.api_server import Account, ApiError, ApiServer
 from nvshare.nodeagent import removal
-from nvshare.nodeagent.api_server import Account, ApiError, ApiServer
-from tests.nodeagent.fake_api import Cluster
+from tests.kubernetes.fake_api import Cluster
 from tests.polling import until
 
 PATH = "/apis/apps/v1/namespaces/nvshare-system/daemonsets/nvshare-node-agent"

@@ -428,16 +428,59 @@ Global___PodName: _TypeAlias = PodName  # noqa: Y015
 class SetAnnotatedTermsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    OVERRULED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def overruled(self) -> _containers.RepeatedCompositeFieldContainer[Global___Overruled]:
+        """What the containers' claims say otherwise. Empty while the claims are not known."""
+
     def __init__(
         self,
+        *,
+        overruled: _abc.Iterable[Global___Overruled] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["overruled", b"overruled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetAnnotatedTermsResponse: _TypeAlias = SetAnnotatedTermsResponse  # noqa: Y015
+
+@_typing.final
+class Overruled(_message.Message):
+    """What an annotation says of a container, and does not count: the container's claim says otherwise."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_UID_FIELD_NUMBER: _builtins.int
+    CONTAINER_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    pod_uid: _builtins.str
+    container: _builtins.str
+    field: _builtins.str
+    """As AnnotatedTerms has it."""
+    claim: _builtins.str
+    """NAMESPACE/NAME"""
+    counts: _builtins.str
+    """What counts instead, in words."""
+    def __init__(
+        self,
+        *,
+        pod_uid: _builtins.str = ...,
+        container: _builtins.str = ...,
+        field: _builtins.str = ...,
+        claim: _builtins.str = ...,
+        counts: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "container", b"container", "counts", b"counts", "field", b"field", "pod_uid", b"pod_uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Overruled: _TypeAlias = Overruled  # noqa: Y015
 
 @_typing.final
 class AnnotatedTerms(_message.Message):
@@ -454,6 +497,7 @@ class AnnotatedTerms(_message.Message):
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     WHEN_FULL_FIELD_NUMBER: _builtins.int
     SLEEP_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     container: _builtins.str
     """Empty: processes of the pod of which it is not known in which container they are."""
@@ -468,6 +512,10 @@ class AnnotatedTerms(_message.Message):
     """wait or refuse."""
     sleep: _builtins.str
     """never, pressure or idle."""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerClaim]:
+        """The container's claims of nvshare's driver, those included that Kubernetes made for it."""
+
     def __init__(
         self,
         *,
@@ -480,10 +528,11 @@ class AnnotatedTerms(_message.Message):
         memory_request_bytes: _builtins.int | None = ...,
         when_full: _builtins.str | None = ...,
         sleep: _builtins.str | None = ...,
+        claims: _abc.Iterable[Global___ContainerClaim] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "pod_uid", b"pod_uid", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "claims", b"claims", "compute_limit", b"compute_limit", "container", b"container", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "pod_uid", b"pod_uid", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
@@ -515,6 +564,186 @@ class AnnotatedTerms(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__when_full) -> _WhichOneofReturnType__when_full | None: ...
 
 Global___AnnotatedTerms: _TypeAlias = AnnotatedTerms  # noqa: Y015
+
+@_typing.final
+class ContainerClaim(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    name: _builtins.str
+    request: _builtins.str
+    """Empty: all that the claim has."""
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        request: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "namespace", b"namespace", "request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerClaim: _TypeAlias = ContainerClaim  # noqa: Y015
+
+@_typing.final
+class SetClaimsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]: ...
+    def __init__(
+        self,
+        *,
+        claims: _abc.Iterable[Global___Claim] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claims", b"claims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetClaimsRequest: _TypeAlias = SetClaimsRequest  # noqa: Y015
+
+@_typing.final
+class SetClaimsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetClaimsResponse: _TypeAlias = SetClaimsResponse  # noqa: Y015
+
+@_typing.final
+class Claim(_message.Message):
+    """A ResourceClaim. One whose devices say no terms (extended resources, admin access) makes no account."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UID_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    uid: _builtins.str
+    namespace: _builtins.str
+    name: _builtins.str
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClaimedDevice]: ...
+    def __init__(
+        self,
+        *,
+        uid: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        devices: _abc.Iterable[Global___ClaimedDevice] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "name", b"name", "namespace", b"namespace", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Claim: _TypeAlias = Claim  # noqa: Y015
+
+@_typing.final
+class ClaimedDevice(_message.Message):
+    """What a claim may have of one GPU by one of its requests. The terms are those of the whole claim on that GPU: all of its
+    entries for the GPU say the same.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    DEVICE_UUID_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    ADMIN_ACCESS_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    COMPUTE_LIMIT_FIELD_NUMBER: _builtins.int
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    WHEN_FULL_FIELD_NUMBER: _builtins.int
+    SLEEP_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    device_uuid: _builtins.str
+    memory_bytes: _builtins.int
+    """What the request consumed of the device."""
+    shares: _builtins.int
+    admin_access: _builtins.bool
+    weight: _builtins.float
+    priority: _builtins.str
+    """low, normal or high."""
+    compute_limit: _builtins.float
+    """Above 0, up to 1."""
+    memory_limit_bytes: _builtins.int
+    memory_request_bytes: _builtins.int
+    when_full: _builtins.str
+    """wait or refuse."""
+    sleep: _builtins.str
+    """never, pressure or idle."""
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+        device_uuid: _builtins.str = ...,
+        memory_bytes: _builtins.int = ...,
+        shares: _builtins.int = ...,
+        admin_access: _builtins.bool = ...,
+        weight: _builtins.float | None = ...,
+        priority: _builtins.str | None = ...,
+        compute_limit: _builtins.float | None = ...,
+        memory_limit_bytes: _builtins.int | None = ...,
+        memory_request_bytes: _builtins.int | None = ...,
+        when_full: _builtins.str | None = ...,
+        sleep: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "_memory_request_bytes", b"_memory_request_bytes", "_priority", b"_priority", "_sleep", b"_sleep", "_weight", b"_weight", "_when_full", b"_when_full", "admin_access", b"admin_access", "compute_limit", b"compute_limit", "device_uuid", b"device_uuid", "memory_bytes", b"memory_bytes", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "request", b"request", "shares", b"shares", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
+    _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
+    _WhichOneofReturnType__memory_limit_bytes: _TypeAlias = _typing.Literal["memory_limit_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_limit_bytes: _TypeAlias = _typing.Literal["_memory_limit_bytes", b"_memory_limit_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__memory_request_bytes: _TypeAlias = _typing.Literal["memory_request_bytes"]  # noqa: Y015
+    _WhichOneofArgType__memory_request_bytes: _TypeAlias = _typing.Literal["_memory_request_bytes", b"_memory_request_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    _WhichOneofReturnType__sleep: _TypeAlias = _typing.Literal["sleep"]  # noqa: Y015
+    _WhichOneofArgType__sleep: _TypeAlias = _typing.Literal["_sleep", b"_sleep"]  # noqa: Y015
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    _WhichOneofReturnType__when_full: _TypeAlias = _typing.Literal["when_full"]  # noqa: Y015
+    _WhichOneofArgType__when_full: _TypeAlias = _typing.Literal["_when_full", b"_when_full"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compute_limit) -> _WhichOneofReturnType__compute_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_limit_bytes) -> _WhichOneofReturnType__memory_limit_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_request_bytes) -> _WhichOneofReturnType__memory_request_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sleep) -> _WhichOneofReturnType__sleep | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__when_full) -> _WhichOneofReturnType__when_full | None: ...
+
+Global___ClaimedDevice: _TypeAlias = ClaimedDevice  # noqa: Y015
 
 @_typing.final
 class Status(_message.Message):
@@ -605,6 +834,9 @@ class Device(_message.Message):
     AWAITED_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_BY_OTHERS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    CLAIMED_FIELD_NUMBER: _builtins.int
+    ASSUMED_CONTEXT_BYTES_FIELD_NUMBER: _builtins.int
+    SWAP_RESERVE_BYTES_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
     total_bytes: _builtins.int
@@ -621,6 +853,10 @@ class Device(_message.Message):
     """As nvidia-smi counts: 0, or 0:1 for MIG device 1 of GPU 0. Empty: NVML does not show the device."""
     reserve_bytes: _builtins.int
     """What stays free for what the driver takes unasked; 0 where no client's memory swaps."""
+    assumed_context_bytes: _builtins.int
+    """What is assumed of a client's context here until it is measured."""
+    swap_reserve_bytes: _builtins.int
+    """What stays free where memory swaps, whether any does now or not: as reserve_bytes is then."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___Client]: ...
     @_builtins.property
@@ -645,6 +881,10 @@ class Device(_message.Message):
     def allocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
         """All that containers hold of this GPU, whether they have a client on it or not."""
 
+    @_builtins.property
+    def claimed(self) -> Global___ClaimedMemory:
+        """Absent: no claim has memory of this GPU."""
+
     def __init__(
         self,
         *,
@@ -665,10 +905,13 @@ class Device(_message.Message):
         awaited: _abc.Iterable[Global___AwaitedHolder] | None = ...,
         allocations_by_others: _abc.Iterable[Global___Allocation] | None = ...,
         allocations: _abc.Iterable[Global___Allocation] | None = ...,
+        claimed: Global___ClaimedMemory | None = ...,
+        assumed_context_bytes: _builtins.int = ...,
+        swap_reserve_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "foreign_bytes", b"foreign_bytes", "mix", b"mix", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "claimed", b"claimed", "foreign_bytes", b"foreign_bytes", "mix", b"mix", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations", b"allocations", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "awaited", b"awaited", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations", b"allocations", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "assumed_context_bytes", b"assumed_context_bytes", "awaited", b"awaited", "claimed", b"claimed", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swap_reserve_bytes", b"swap_reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015
@@ -680,6 +923,43 @@ class Device(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__quantum_left_seconds) -> _WhichOneofReturnType__quantum_left_seconds | None: ...
 
 Global___Device: _TypeAlias = Device  # noqa: Y015
+
+@_typing.final
+class ClaimedMemory(_message.Message):
+    """What claims have of a GPU, all of them together; a claim's request with admin access has nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMISED_BYTES_FIELD_NUMBER: _builtins.int
+    CONSUMED_BYTES_FIELD_NUMBER: _builtins.int
+    REQUESTED_BYTES_FIELD_NUMBER: _builtins.int
+    RESIDENT_BYTES_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    promised_bytes: _builtins.int
+    """Their memory limits."""
+    consumed_bytes: _builtins.int
+    """What they consumed of the device's capacity."""
+    requested_bytes: _builtins.int
+    """Their memory requests."""
+    resident_bytes: _builtins.int
+    """Of the memory of their clients, what is on the device, contexts included."""
+    shares: _builtins.int
+    def __init__(
+        self,
+        *,
+        promised_bytes: _builtins.int = ...,
+        consumed_bytes: _builtins.int = ...,
+        requested_bytes: _builtins.int = ...,
+        resident_bytes: _builtins.int = ...,
+        shares: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumed_bytes", b"consumed_bytes", "promised_bytes", b"promised_bytes", "requested_bytes", b"requested_bytes", "resident_bytes", b"resident_bytes", "shares", b"shares"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimedMemory: _TypeAlias = ClaimedMemory  # noqa: Y015
 
 @_typing.final
 class Mix(_message.Message):
@@ -872,8 +1152,9 @@ class Client(_message.Message):
     drain: _builtins.str
     """How a drain goes that does not simply end: stepping or put off. Empty: there is nothing to report."""
     member_of: _builtins.str
-    """The container that it counts as a part of: NAMESPACE/POD/CONTAINER, or NAME@UID, where NAME is pid:PID for a process
-    that says no name. Empty: a container of its own.
+    """The account that it counts as a part of. A container: NAMESPACE/POD/CONTAINER, or NAME@UID, where NAME is pid:PID for
+    a process that says no name. A claim: claim:NAMESPACE/NAME, and @GPU after it where the claim's GPUs have different
+    terms. Empty: an account of its own.
     """
     memory_kept_bytes: _builtins.int
     """Of its container's memory request, what is kept on the device: less than all where others have too much."""
@@ -960,6 +1241,7 @@ class Terms(_message.Message):
     MEMORY_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     BY_COMMAND_FIELD_NUMBER: _builtins.int
     BY_ANNOTATION_FIELD_NUMBER: _builtins.int
+    BY_CLAIM_FIELD_NUMBER: _builtins.int
     WHEN_FULL_FIELD_NUMBER: _builtins.int
     SLEEP_FIELD_NUMBER: _builtins.int
     weight: _builtins.float
@@ -984,6 +1266,10 @@ class Terms(_message.Message):
 
     @_builtins.property
     def by_annotation(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def by_claim(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """And those that its claim said."""
+
     def __init__(
         self,
         *,
@@ -994,12 +1280,13 @@ class Terms(_message.Message):
         memory_request_bytes: _builtins.int = ...,
         by_command: _abc.Iterable[_builtins.str] | None = ...,
         by_annotation: _abc.Iterable[_builtins.str] | None = ...,
+        by_claim: _abc.Iterable[_builtins.str] | None = ...,
         when_full: _builtins.str = ...,
         sleep: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "by_annotation", b"by_annotation", "by_command", b"by_command", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit", "_memory_limit_bytes", b"_memory_limit_bytes", "by_annotation", b"by_annotation", "by_claim", b"by_claim", "by_command", b"by_command", "compute_limit", b"compute_limit", "memory_limit_bytes", b"memory_limit_bytes", "memory_request_bytes", b"memory_request_bytes", "priority", b"priority", "sleep", b"sleep", "weight", b"weight", "when_full", b"when_full"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__compute_limit: _TypeAlias = _typing.Literal["compute_limit"]  # noqa: Y015
     _WhichOneofArgType__compute_limit: _TypeAlias = _typing.Literal["_compute_limit", b"_compute_limit"]  # noqa: Y015
@@ -1163,10 +1450,18 @@ class Allocation(_message.Message):
     VIRTUAL_DEVICE_IDS_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
     ENDING_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     """As another device plugin calls what it gave, such as nvidia.com/gpu. Empty: virtual devices of nvshare's."""
     ending: _builtins.bool
     """The node agent says that the pod is to end, or has ended: what it holds is free soon."""
+    claim: _builtins.str
+    """NAMESPACE/NAME of the ResourceClaim by which the container holds the device. Empty: virtual devices."""
+    shares: _builtins.int
+    """How many of the device's shares the whole claim has: containers that share the claim have the same ones. 0: virtual
+    devices, or the driver has not told it yet.
+    """
     @_builtins.property
     def identity(self) -> Global___Identity: ...
     @_builtins.property
@@ -1178,10 +1473,12 @@ class Allocation(_message.Message):
         virtual_device_ids: _abc.Iterable[_builtins.str] | None = ...,
         resource: _builtins.str = ...,
         ending: _builtins.bool = ...,
+        claim: _builtins.str = ...,
+        shares: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending", b"ending", "identity", b"identity", "resource", b"resource", "virtual_device_ids", b"virtual_device_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "ending", b"ending", "identity", b"identity", "resource", b"resource", "shares", b"shares", "virtual_device_ids", b"virtual_device_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -84,6 +84,11 @@ class AdminStub:
                 request_serializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.SerializeToString,
                 response_deserializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsResponse.FromString,
                 _registered_method=True)
+        self.SetClaims = channel.unary_unary(
+                '/nvshare.admin.v1.Admin/SetClaims',
+                request_serializer=nvshare_dot_admin_dot_admin__pb2.SetClaimsRequest.SerializeToString,
+                response_deserializer=nvshare_dot_admin_dot_admin__pb2.SetClaimsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -161,6 +166,14 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetClaims(self, request, context):
+        """What claims that are prepared on this node may have, all of them together: what a former call said, and this one does
+        not, counts no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -213,6 +226,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetAnnotatedTerms,
                     request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.FromString,
                     response_serializer=nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsResponse.SerializeToString,
+            ),
+            'SetClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetClaims,
+                    request_deserializer=nvshare_dot_admin_dot_admin__pb2.SetClaimsRequest.FromString,
+                    response_serializer=nvshare_dot_admin_dot_admin__pb2.SetClaimsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -485,6 +503,33 @@ class Admin:
             '/nvshare.admin.v1.Admin/SetAnnotatedTerms',
             nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsRequest.SerializeToString,
             nvshare_dot_admin_dot_admin__pb2.SetAnnotatedTermsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetClaims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nvshare.admin.v1.Admin/SetClaims',
+            nvshare_dot_admin_dot_admin__pb2.SetClaimsRequest.SerializeToString,
+            nvshare_dot_admin_dot_admin__pb2.SetClaimsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -58,6 +58,10 @@ class AdminStub:
     """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
     no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
     """
+    SetClaims: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetClaimsRequest, _admin_pb2.SetClaimsResponse]
+    """What claims that are prepared on this node may have, all of them together: what a former call said, and this one does
+    not, counts no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
+    """
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -85,6 +89,10 @@ class AdminAsyncStub(AdminStub):
     SetAnnotatedTerms: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetAnnotatedTermsRequest, _admin_pb2.SetAnnotatedTermsResponse]  # type: ignore[assignment]
     """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
     no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
+    """
+    SetClaims: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetClaimsRequest, _admin_pb2.SetClaimsResponse]  # type: ignore[assignment]
+    """What claims that are prepared on this node may have, all of them together: what a former call said, and this one does
+    not, counts no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -170,6 +178,16 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.SetAnnotatedTermsResponse, _abc.Awaitable[_admin_pb2.SetAnnotatedTermsResponse]]:
         """What annotations of this node's pods say, of all pods together: what a former call said, and this one does not, counts
         no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
+        """
+
+    @_abc_1.abstractmethod
+    def SetClaims(
+        self,
+        request: _admin_pb2.SetClaimsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetClaimsResponse, _abc.Awaitable[_admin_pb2.SetClaimsResponse]]:
+        """What claims that are prepared on this node may have, all of them together: what a former call said, and this one does
+        not, counts no more. It outlives the scheduler. INVALID_ARGUMENT for a value that is not allowed: then nothing changes.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,4 +1,4 @@
-"""Runs the program: its probes, its signals, and one plugin after the other as its settings change.
+"""Runs the program: its probes, its signals, and one plugin or driver after the other as its settings change.
 
 A plugin with new settings follows the former one as an instance in another container would (kubelet/lifecycle.py), so
 kubelet has devices at every moment. A child process reads the settings, because the memory for that would stay.
@@ -12,10 +12,11 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from prometheus_client.exposition import generate_latest
 
-from nvshare.deviceplugin.plugin import Plugin
+from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.settings.choice import Settings
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.http import HttpServer
@@ -34,16 +35,40 @@ class UnreadableError(Exception):
     """The settings can't be read; the text says why."""
 
 
+class Mode(Protocol):
+    """A plugin or a driver, with one configuration."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What Prometheus is shown."""
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether the one before may end for it."""
+
+    def unready(self) -> list[str]:
+        """Why it is not ready; nothing when it is."""
+
+    def notes(self) -> list[str]:
+        """What is wrong and does not make it unready."""
+
+    def stop(self, *, for_good: bool) -> None:
+        """Ends ``run`` soon, in order; ``for_good``: the node's GPUs are given out otherwise from now on."""
+
+    async def run(self) -> None:
+        """Until ``stop``."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A plugin and the task that it runs in."""
+    """A plugin or driver and the task that it runs in."""
 
-    plugin: Plugin
+    plugin: Mode
     task: asyncio.Task[None]
 
-    async def end(self) -> None:
+    async def end(self, *, for_good: bool = False) -> None:
         """Tells it to stop, and waits for that; raises what it ended with."""
-        self.plugin.stop()
+        self.plugin.stop(for_good=for_good)
         await self.task
 
 
@@ -53,7 +78,7 @@ class Changeover:
     def __init__(
         self,
         settings: Settings,
-        new_plugin: Callable[[Configuration], Plugin],
+        new_plugin: Callable[[Configuration], Mode],
         read_settings: Callable[[], Settings],
         log: Log,
         retry_seconds: float = _RETRY_SECONDS,
@@ -70,6 +95,8 @@ class Changeover:
         self._seen = settings.seen
         self._stopped = asyncio.Event()
         self._plugin = new_plugin(settings.configuration)
+        self._following: Mode | None = None
+        """The one that is to take its place, and can't yet."""
 
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT.
@@ -105,7 +132,7 @@ class Changeover:
             if settings is not None:
                 running = await self._change(running, settings)
 
-    def _start(self, plugin: Plugin) -> _Running:
+    def _start(self, plugin: Mode) -> _Running:
         return _Running(plugin, asyncio.create_task(plugin.run()))
 
     async def _ended(self, running: _Running, seconds: float) -> bool:
@@ -156,6 +183,7 @@ class Changeover:
             if getattr(settings.configuration, name) != getattr(self._settings.configuration, name):
                 self._log.warning("this takes effect when the program is started anew", setting=name)
         following = self._start(self._new_plugin(settings.configuration))
+        self._following = following.plugin
         while not following.plugin.can_follow:
             if following.task.done():
                 following.task.result()
@@ -168,10 +196,11 @@ class Changeover:
             if chosen_again:
                 self._log.info("the choice has changed again before these settings were in effect")
                 # It may change back until the next look.
-                self._seen = None
+                self._seen, self._following = None, None
                 return former
-        self._settings, self._plugin = settings, following.plugin
-        await former.end()
+        another_way = settings.configuration.allocation is not self._settings.configuration.allocation
+        self._settings, self._plugin, self._following = settings, following.plugin, None
+        await former.end(for_good=another_way)
         return following
 
     def _show(self) -> None:
@@ -182,7 +211,11 @@ class Changeover:
         return f"{self._problem}; configuration {self._settings.name!r} stays in effect"
 
     def _notes(self) -> list[str]:
-        return self._plugin.notes() + ([] if self._problem is None else [self._words()])
+        notes = self._plugin.notes() + ([] if self._problem is None else [self._words()])
+        following = self._following
+        if following is not None:
+            notes += [f"new settings are not in effect yet: {reason}" for reason in following.unready()]
+        return notes
 
     def _stop(self, number: signal.Signals) -> None:
         self._log.info("stopping", signal=number.name)

@@ -70,6 +70,18 @@ def serve(
     ] = None,
     config_default: Annotated[str | None, _option("The one that counts for nodes without that label.")] = None,
     resource_name: Annotated[str | None, _option("Resource that pods request (nvshare.com/gpu).")] = None,
+    allocation: Annotated[
+        str | None,
+        _option(
+            "plugin: pods request the resource, and get virtual devices. dra: they claim memory of GPUs, by dynamic "
+            "resource allocation; that needs Kubernetes 1.34, a service account and --node-name (plugin)."
+        ),
+    ] = None,
+    node_name: Annotated[str | None, _option("With dra: the node, as the Kubernetes API calls it.")] = None,
+    overcommit: Annotated[
+        str | None,
+        _option("With dra: how many times its memory can be claimed of a GPU, as host memory allows, 1 to 10 (1)."),
+    ] = None,
     kubelet_dir: Annotated[str | None, _option(f"kubelet's device plugin folder ({KUBELET_DIR}).")] = None,
     library_dir: Annotated[str | None, _option(f"Where the library is installed ({HOST_LIBRARY_DIR}).")] = None,
     run_dir: Annotated[str | None, _option(f"The scheduler's run directory on the host ({SYSTEM_RUN_DIR}).")] = None,

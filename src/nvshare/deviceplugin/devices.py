@@ -22,6 +22,18 @@ class BadDeviceIdError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """What a GPU is, and what its driver can do, in words; None: NVML does not say it."""
+
+    product_name: str | None = None
+    brand: str | None = None
+    architecture: str | None = None
+    compute_capability: str | None = None
+    driver_version: str | None = None
+    cuda_driver_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """A GPU or MIG device, as NVML shows it or as the environment names it."""
 
@@ -38,6 +50,8 @@ class Gpu:
     """Where it is on the PCI bus, as NVML writes it, of a MIG device its GPU's; None: NVML does not say it."""
     mig_profile: str | None = None
     """How much of its GPU a MIG device is, as in 1g.10gb+me; None: it is none, or NVML does not say it."""
+    facts: GpuFacts = GpuFacts()
+    """Of a MIG device its GPU's."""
 
     @property
     def is_mig(self) -> bool:

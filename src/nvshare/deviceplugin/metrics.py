@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from nvshare.deviceplugin.devices import Snapshot
 from nvshare.nvml_state import NvmlState
 
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0)
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0)
 
 
 class _LogLines(Collector):
@@ -70,6 +70,29 @@ class Metrics:
         self.xids = Counter(
             "nvshare_plugin_xid_events", "XID errors that the driver reported.", ["xid"], registry=self.registry
         )
+        self.slice_writes = Counter(
+            "nvshare_plugin_slice_writes",
+            "Writes of the node's ResourceSlice: created, updated, deleted, conflict, error.",
+            ["result"],
+            registry=self.registry,
+        )
+        self._claimable = Gauge(
+            "nvshare_plugin_claimable_bytes",
+            "What claims may have of a GPU's memory, all of them together.",
+            ["gpu"],
+            registry=self.registry,
+        )
+        self._claimable_shares = Gauge(
+            "nvshare_plugin_claimable_shares",
+            "What claims may have of a GPU's shares, all of them together.",
+            ["gpu"],
+            registry=self.registry,
+        )
+        self.claims = Gauge(
+            "nvshare_plugin_claims_prepared",
+            "ResourceClaims that are prepared on this node.",
+            registry=self.registry,
+        )
         self.requests = Histogram(
             "nvshare_plugin_request_seconds",
             "Time to answer kubelet.",
@@ -95,6 +118,11 @@ class Metrics:
             self._devices.labels(offer.uuid).set(offer.virtual_devices)
             self._withheld.labels(offer.uuid).set(len(offer.withheld))
             self._healthy.labels(offer.uuid).set(offer.problem is None)
+
+    def claimable(self, gpu: str, memory_bytes: int, shares: int) -> None:
+        """What claims may have of a GPU."""
+        self._claimable.labels(gpu).set(memory_bytes)
+        self._claimable_shares.labels(gpu).set(shares)
 
     def nvml(self, now: NvmlState) -> None:
         """How NVML is now."""

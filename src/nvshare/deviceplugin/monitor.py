@@ -77,6 +77,11 @@ class Monitor:
         """Whether NVML has answered, whatever it said."""
         self._logged: dict[str, str | None] = {}
 
+    @property
+    def gpus(self) -> Mapping[str, Gpu]:
+        """Those that are offered, by UUID."""
+        return self._gpus
+
     def handle(self, event: NvmlEvent) -> None:
         """Takes note of an event of the NVML thread."""
         now = time.monotonic()

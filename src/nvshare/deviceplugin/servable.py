@@ -7,7 +7,7 @@ promised and wait for, if that is more. Of the rest, further ones are offered.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.devices import BadDeviceIdError, parse
+from nvshare.deviceplugin.settled import SETTLED_SECONDS, Settled
 
-SETTLED_SECONDS = 10.0
-"""The number changes when it would have been another one for so long: kubelet tells the cluster every ten seconds, and
-a pod that was sent here for a device that is gone again fails."""
 _NATIVE = "native"
+_CLAIM = "claim:"
+"""In the place of a namespace: no namespace is called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,13 @@ class Pod:
     promised_bytes: int = 0
     """What its clients may allocate without asking, and what they wait for."""
 
+    claimed_shares: int = 0
+    """Those of a ResourceClaim, which stands for all its pods; 0: it is none."""
+
     @property
     def virtual_devices(self) -> int:
-        """How many it has: one if they are not known."""
-        return max(1, len(self.held))
+        """How many it has, or shares that count as such: one if they are not known."""
+        return max(1, len(self.held), self.claimed_shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,11 @@ class Room:
     def promised_bytes(self) -> int:
         """What all clients may allocate without asking, and what they wait for."""
         return self.outside_bytes + sum(each.promised_bytes for each in self.pods)
+
+    @property
+    def claimed_shares(self) -> int:
+        """What claims have, for which no ordinals stand."""
+        return sum(each.claimed_shares for each in self.pods)
 
     @property
     def held(self) -> frozenset[int]:
@@ -78,27 +86,6 @@ class Room:
         return f"{display.size(self.promised_bytes)} are promised, of {display.size(self.device_bytes)}{host}"
 
 
-class _Settled:
-    """A number that follows another one, once that has settled."""
-
-    def __init__(self, count: int) -> None:
-        """``count`` is taken for settled."""
-        self._count = count
-        self._seen: deque[tuple[float, int]] = deque()
-
-    def take(self, count: int, now: float) -> int:
-        """The number, after the other one has been seen at ``now``."""
-        if not self._seen:
-            self._seen.append((now - SETTLED_SECONDS, self._count))
-        self._seen.append((now, count))
-        # One more than is old enough stays: it counted until the next one came.
-        while self._seen[1][0] <= now - SETTLED_SECONDS:
-            self._seen.popleft()
-        counts = [count for _, count in self._seen]
-        self._count = min(max(self._count, min(counts)), max(counts))
-        return self._count
-
-
 class Servable:
     """Which virtual devices are withheld, from what the scheduler tells. All are offered while it does not."""
 
@@ -106,7 +93,7 @@ class Servable:
         """``status``: None while the scheduler does not tell it. ``clock`` is monotonic, in seconds."""
         self._status = status
         self._clock = clock
-        self._counts: dict[str, _Settled] = {}
+        self._counts: dict[str, Settled] = {}
         self._held: dict[str, dict[int, float]] = {}
         """When each ordinal of a GPU was held last."""
 
@@ -118,8 +105,8 @@ class Servable:
         room, now = self.room(uuid), self._clock()
         if room is None and uuid not in self._counts:
             return frozenset()
-        count = virtual_devices if room is None else room.offered(virtual_devices)
-        settled = self._counts.setdefault(uuid, _Settled(count)).take(count, now)
+        count = virtual_devices if room is None else max(0, room.offered(virtual_devices) - room.claimed_shares)
+        settled = self._counts.setdefault(uuid, Settled(count)).take(count, now)
         held = self._held.setdefault(uuid, {})
         if room is not None:
             held.update(dict.fromkeys(room.held, now))
@@ -162,10 +149,17 @@ def _promised_bytes(client: admin_pb2.Client) -> int:
 
 
 def _pods(device: admin_pb2.Device) -> tuple[Pod, ...]:
-    """Those that kubelet tells of, and those whose clients are here already."""
+    """Those that kubelet tells of, and those whose clients are here already; of those with a claim, the claim."""
     held: dict[tuple[str, str], set[int]] = {}
+    shares: dict[tuple[str, str], int] = {}
+    claims: dict[tuple[str, str], tuple[str, str]] = {}
     for allocation in device.allocations:
-        ordinals = held.setdefault((allocation.identity.namespace, allocation.identity.pod), set())
+        pod = (allocation.identity.namespace, allocation.identity.pod)
+        if allocation.claim:
+            claims[pod] = claim = (_CLAIM, allocation.claim)
+            shares[claim] = max(1, allocation.shares)
+            continue
+        ordinals = held.setdefault(pod, set())
         for device_id in allocation.virtual_device_ids:
             # An id that is none of ours stands for nothing, whatever kubelet was told.
             with suppress(BadDeviceIdError):
@@ -175,6 +169,8 @@ def _pods(device: admin_pb2.Device) -> tuple[Pod, ...]:
         namespace, name = client.identity.namespace, client.identity.pod
         if name:
             # A client need not tell its namespace.
-            whose = next((pod for pod in held if pod[1] == name and namespace in ("", pod[0])), (namespace, name))
-            promised[whose] += _promised_bytes(client)
-    return tuple(Pod(frozenset(held.get(pod, ())), promised[pod]) for pod in {**held, **promised})
+            known = (*held, *claims)
+            pod = next((pod for pod in known if pod[1] == name and namespace in ("", pod[0])), (namespace, name))
+            promised[pod if pod in held else claims.get(pod, pod)] += _promised_bytes(client)
+    holders = {**held, **shares, **promised}
+    return tuple(Pod(frozenset(held.get(each, ())), promised[each], shares.get(each, 0)) for each in holders)

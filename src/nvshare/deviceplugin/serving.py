@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Never
 
 from nvshare import shim
-from nvshare.deviceplugin.changeover import Changeover, UnreadableError
+from nvshare.deviceplugin.changeover import Changeover, Mode, UnreadableError
 from nvshare.deviceplugin.gpus.discovery import Selection
 from nvshare.deviceplugin.gpus.nvml import Nvml
 from nvshare.deviceplugin.host.install import InstallError, Library, read_library
 from nvshare.deviceplugin.host.problems import DeadFolderError
-from nvshare.deviceplugin.plugin import NvmlMissingError, Plugin
+from nvshare.deviceplugin.no_driver import NoDriver
+from nvshare.deviceplugin.node_side import NvmlMissingError
+from nvshare.deviceplugin.plugin import Plugin
 from nvshare.deviceplugin.settings.choice import SETTINGS, Settings
-from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
 from nvshare.http import AddressError
 from nvshare.log import Log, LogLines, opened_log
 from nvshare.paths import NVIDIA_VISIBLE_DEVICES, VOLUME_MOUNTS_DIR
@@ -26,6 +28,11 @@ from nvshare.program import complain
 from nvshare.version import version
 
 _READ_SECONDS = 60.0
+_NO_ACCOUNT = (
+    "there is no token of a service account in this container, by which it could write ResourceSlices and read "
+    "ResourceClaims: the chart mounts it where its value allocation, or that of any configuration, is dra"
+)
+_NO_NAME = "--node-name is not set: give it the field spec.nodeName of the pod, as the chart does"
 
 
 def serve(name: str, settings: Settings, environment: Mapping[str, str], command_line: Sequence[str]) -> None:
@@ -58,7 +65,7 @@ async def _run(
 ) -> None:
     owner = environment.get("HOSTNAME") or f"pid {os.getpid()}"
 
-    def new_plugin(configuration: Configuration) -> Plugin:
+    def new_plugin(configuration: Configuration) -> Mode:
         selection = Selection(
             visible=environment.get(NVIDIA_VISIBLE_DEVICES),
             mounted=_mounted(),
@@ -67,7 +74,18 @@ async def _run(
             configured=tuple(configuration.virtual_devices_per_gpu),
             mig=configuration.mig_strategy,
         )
-        return Plugin(configuration, selection, library, Nvml, owner, log, lines)
+        if configuration.allocation is AllocationMode.PLUGIN:
+            return Plugin(configuration, selection, library, Nvml, owner, log, lines)
+        # Only where it is needed: what its HTTP client takes stays for as long as this serves.
+        from nvshare.deviceplugin.driver import Driver
+        from nvshare.kubernetes.api_server import account_of
+
+        account = account_of(environment)
+        if account is None:
+            return NoDriver(_NO_ACCOUNT, log, lines)
+        if not configuration.node_name:
+            return NoDriver(_NO_NAME, log, lines)
+        return Driver(configuration, selection, library, Nvml, owner, account, log, lines)
 
     await Changeover(settings, new_plugin, lambda: _read_again(command_line, environment), log).run()
 

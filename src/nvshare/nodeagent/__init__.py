@@ -1,1 +1,1 @@
-"""nvshare-node-agent: the only part of nvshare that talks to the Kubernetes API."""
+"""nvshare-node-agent: what the Kubernetes API says of the node's own pods, and what it is told of the node."""

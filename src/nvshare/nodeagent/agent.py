@@ -9,15 +9,15 @@ from contextlib import suppress
 from prometheus_client.exposition import generate_latest
 
 from nvshare.http import HttpServer
+from nvshare.kubernetes.api_server import ApiError, ApiServer
+from nvshare.kubernetes.mirror import Mirror
 from nvshare.log import Log, LogLines
 from nvshare.mounts import is_dead
 from nvshare.nodeagent import plugin_pages, pods
-from nvshare.nodeagent.api_server import ApiError, ApiServer
 from nvshare.nodeagent.complaints import Complaints
 from nvshare.nodeagent.config_file import ConfigFile
 from nvshare.nodeagent.gpu_labels import GpuLabels
 from nvshare.nodeagent.metrics import Figures, Metrics
-from nvshare.nodeagent.mirror import Mirror
 from nvshare.nodeagent.node import Node, NodeReport, node_of
 from nvshare.nodeagent.options import Options
 from nvshare.nodeagent.pods import Pod

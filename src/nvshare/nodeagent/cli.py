@@ -11,8 +11,8 @@ import typer
 
 from nvshare import paths
 from nvshare.command_classes import Command
+from nvshare.kubernetes.api_server import account_of
 from nvshare.log import LogFormat, LogLevel
-from nvshare.nodeagent.api_server import account_of
 from nvshare.nodeagent.options import Options
 from nvshare.program import complain
 from nvshare.version import version

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from nvshare.kubernetes.api_server import CONFLICT, ApiError, ApiServer, Document
 from nvshare.log import Log
 from nvshare.nodeagent.annotations import Problem
-from nvshare.nodeagent.api_server import CONFLICT, ApiError, ApiServer, Document
 from nvshare.nodeagent.pods import Pod
 
 REASON: Final = "InvalidAnnotation"

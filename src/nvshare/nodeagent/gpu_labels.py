@@ -16,8 +16,8 @@ import grpc
 from nvshare import admin_channel
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
+from nvshare.kubernetes.api_server import ApiError, ApiServer
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import ApiError, ApiServer
 from nvshare.nodeagent.node import COUNT, GPU_LABELS, MEMORY, PRODUCT, Node
 from nvshare.unix_sockets import grpc_address
 

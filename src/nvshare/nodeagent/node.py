@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from nvshare.kubernetes.api_server import ApiError, ApiServer, Document
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import ApiError, ApiServer, Document
 from nvshare.nodeagent.readiness import Verdict
 
 READY: Final = "nvshare.com/Ready"

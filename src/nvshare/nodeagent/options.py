@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvshare.kubernetes.api_server import Account
 from nvshare.log import LogFormat, LogLevel
-from nvshare.nodeagent.api_server import Account
 from nvshare.paths import RunDir
 
 

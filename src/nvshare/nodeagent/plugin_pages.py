@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from nvshare.nodeagent.http_client import HttpError, client
+from nvshare.kubernetes.http_client import HttpError, client
 from nvshare.nodeagent.pods import PluginPod
 from nvshare.nodeagent.readiness import PluginReport
 from nvshare.nvml_state import NvmlState

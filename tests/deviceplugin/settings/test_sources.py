@@ -118,6 +118,10 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
         ("require_distinct: sometimes", "require_distinct: 'sometimes' is wrong; allowed: true or false"),
         ("fail_requests_greater_than_one: 1", "fail_requests_greater_than_one: 1 is wrong; allowed: true or false"),
         ("weigh_by_load: []", "weigh_by_load: [] is wrong; allowed: true or false"),
+        ("allocation: both", "allocation: 'both' is wrong; allowed: plugin or dra"),
+        ("{allocation: dra, overcommit: 11}", "overcommit: 11 is wrong; allowed: a number from 1 to 10, and"),
+        ("{allocation: dra, overcommit: .nan}", "overcommit: nan is wrong; allowed: a number from 1 to 10, and"),
+        ("overcommit: 2", "overcommit: 2 is wrong (only with allocation: dra; virtual devices have no memory"),
         ("allocation_policy: binpack", "allocation_policy: 'binpack' is wrong; allowed: spread or packed"),
         ("numa_hints: 1", "numa_hints: 1 is wrong; allowed: true or false"),
         ("mig_strategy: both", "mig_strategy: 'both' is wrong; allowed: none or single or mixed"),
@@ -165,7 +169,7 @@ def test_every_memory_backend_can_be_chosen(backend: str) -> None:
             "virtul_devices: 3",
             "unknown key 'virtul_devices' (did you mean virtual_devices?); allowed: allocation",
         ),
-        ("- 1", "[1] is no configuration; allowed: a mapping of allocation_policy, "),
+        ("- 1", "[1] is no configuration; allowed: a mapping of allocation, "),
     ],
 )
 def test_wrong_file(text: str, expected: str, file: Path) -> None:

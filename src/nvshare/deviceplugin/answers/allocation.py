@@ -7,7 +7,7 @@ Folders are mounted, never files: the inode of a socket dies with the process th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -95,12 +95,42 @@ def allocate(ids: Sequence[str], snapshot: Snapshot, rules: Rules, injection: In
     uuids = snapshot.in_order(device.uuid for device in devices)
     rules.check_distinct(len(ids), len(uuids), f"these lie on {len(uuids)} of this node's {len(snapshot.offers)} GPUs")
     return Allocation(
-        environment=_environment(uuids, injection),
-        mounts=_mounts(uuids, injection),
+        environment=environment(uuids, injection),
+        mounts=mounts(uuids, injection),
         annotations=_annotations(uuids, ids, injection),
         cdi_devices=_cdi_names(uuids, injection) if DeviceListStrategy.CDI_CRI in injection.strategies else (),
-        nodes=_nodes(uuids, snapshot, injection),
+        nodes=device_nodes((path for uuid in uuids for path in snapshot.nodes(uuid)), injection),
     )
+
+
+def environment(uuids: Sequence[str], injection: Injection) -> dict[str, str]:
+    """The variables of a container with these GPUs."""
+    variables = dict(injection.environment)
+    variables[LD_PRELOAD] = str(CONTAINER_LIBRARY_DIR / LIBRARY_NAME)
+    variables[RUN_DIR] = str(SYSTEM_RUN_DIR)
+    # NVIDIA's plugin lets the folder win over the list when both are asked for.
+    if DeviceListStrategy.VOLUME_MOUNTS in injection.strategies:
+        variables[NVIDIA_VISIBLE_DEVICES] = str(VOLUME_MOUNTS_DIR)
+    elif DeviceListStrategy.ENVVAR in injection.strategies:
+        variables[NVIDIA_VISIBLE_DEVICES] = ",".join(uuids)
+    return variables
+
+
+def mounts(uuids: Sequence[str], injection: Injection) -> tuple[Mount, ...]:
+    """The folders and files of the host in a container with these GPUs."""
+    made = [
+        Mount(injection.library_dir, CONTAINER_LIBRARY_DIR),
+        Mount(injection.client_dir, RunDir(SYSTEM_RUN_DIR).client_socket.parent),
+        *injection.mounts,
+    ]
+    if DeviceListStrategy.VOLUME_MOUNTS in injection.strategies:
+        made += [Mount(Path("/dev/null"), VOLUME_MOUNTS_DIR / uuid, read_only=False) for uuid in uuids]
+    return tuple(made)
+
+
+def device_nodes(paths: Iterable[Path], injection: Injection) -> tuple[DeviceNode, ...]:
+    """The device nodes at these paths of a container, each once."""
+    return tuple(DeviceNode(injection.dev_root / path.relative_to("/"), path) for path in dict.fromkeys(paths))
 
 
 def uses_cdi(strategies: Collection[DeviceListStrategy]) -> bool:
@@ -116,34 +146,6 @@ def reserved_environment() -> frozenset[str]:
 def reserved_mounts() -> frozenset[Path]:
     """The container's folders that an allocation mounts itself; the settings may not."""
     return frozenset({CONTAINER_LIBRARY_DIR, RunDir(SYSTEM_RUN_DIR).client_socket.parent, VOLUME_MOUNTS_DIR})
-
-
-def _environment(uuids: Sequence[str], injection: Injection) -> dict[str, str]:
-    environment = dict(injection.environment)
-    environment[LD_PRELOAD] = str(CONTAINER_LIBRARY_DIR / LIBRARY_NAME)
-    environment[RUN_DIR] = str(SYSTEM_RUN_DIR)
-    # NVIDIA's plugin lets the folder win over the list when both are asked for.
-    if DeviceListStrategy.VOLUME_MOUNTS in injection.strategies:
-        environment[NVIDIA_VISIBLE_DEVICES] = str(VOLUME_MOUNTS_DIR)
-    elif DeviceListStrategy.ENVVAR in injection.strategies:
-        environment[NVIDIA_VISIBLE_DEVICES] = ",".join(uuids)
-    return environment
-
-
-def _mounts(uuids: Sequence[str], injection: Injection) -> tuple[Mount, ...]:
-    mounts = [
-        Mount(injection.library_dir, CONTAINER_LIBRARY_DIR),
-        Mount(injection.client_dir, RunDir(SYSTEM_RUN_DIR).client_socket.parent),
-        *injection.mounts,
-    ]
-    if DeviceListStrategy.VOLUME_MOUNTS in injection.strategies:
-        mounts += [Mount(Path("/dev/null"), VOLUME_MOUNTS_DIR / uuid, read_only=False) for uuid in uuids]
-    return tuple(mounts)
-
-
-def _nodes(uuids: Sequence[str], snapshot: Snapshot, injection: Injection) -> tuple[DeviceNode, ...]:
-    paths = dict.fromkeys(path for uuid in uuids for path in snapshot.nodes(uuid))
-    return tuple(DeviceNode(injection.dev_root / path.relative_to("/"), path) for path in paths)
 
 
 def _annotations(uuids: Sequence[str], ids: Sequence[str], injection: Injection) -> dict[str, str]:

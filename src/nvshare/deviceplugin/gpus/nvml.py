@@ -12,8 +12,9 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 
 from nvshare import nvml
-from nvshare.deviceplugin.devices import Gpu
+from nvshare.deviceplugin.devices import Gpu, GpuFacts
 from nvshare.deviceplugin.gpus.health import Xid
+from nvshare.deviceplugin.gpus.nvml_facts import facts_of
 from nvshare.nvml_state import NvmlState, lost
 
 # How NVML says "the whole GPU" where it could name a MIG instance.
@@ -134,21 +135,23 @@ def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
     places = nvml.mig_places(handle)
     if places is None:
-        return [Gpu(uuid, str(number), minor=_minor(handle), bus_id=_bus_id(handle))]
-    minor, bus_id = _minor(handle), _bus_id(handle)
+        return [Gpu(uuid, str(number), minor=_minor(handle), bus_id=_bus_id(handle), facts=facts_of(handle))]
+    minor, bus_id, facts = _minor(handle), _bus_id(handle), facts_of(handle)
     found = []
     for place in places:
         index = f"{number}:{place}"
         try:
             mig = nvml.mig_device(handle, place)
             if mig is not None:
-                found.append(_mig_device(mig, index, uuid, minor, bus_id))
+                found.append(_mig_device(mig, index, uuid, minor, bus_id, facts))
         except pynvml.NVMLError as error:
             failed[index] = str(error)
     return found
 
 
-def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None, bus_id: str | None) -> Gpu:
+def _mig_device(
+    handle: Any, index: str, parent_uuid: str, minor: int | None, bus_id: str | None, facts: GpuFacts
+) -> Gpu:
     return Gpu(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         index=index,
@@ -158,6 +161,7 @@ def _mig_device(handle: Any, index: str, parent_uuid: str, minor: int | None, bu
         minor=minor,
         bus_id=bus_id,
         mig_profile=_mig_profile(handle),
+        facts=facts,
     )
 
 

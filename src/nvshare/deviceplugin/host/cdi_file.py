@@ -41,7 +41,7 @@ class CdiFile:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             self.problem = None
         except OSError as error:
-            self.problem = _explain(error, self._file)
+            self.problem = explain(error, self._file)
 
     def look(self, uuids: Iterable[str]) -> bool:
         """Writes it unless it is there and has these GPUs; whether it had to. May wait for the disk.
@@ -61,7 +61,7 @@ class CdiFile:
                 write_whole(self._file, content, 0o644)
             self._right, self.problem = self._file.stat(), None
         except OSError as error:
-            new, self._right, self.problem = False, None, _explain(error, self._file)
+            new, self._right, self.problem = False, None, explain(error, self._file)
         self.described = frozenset(wanted)
         return new
 
@@ -73,7 +73,8 @@ class CdiFile:
             return None
 
 
-def _explain(error: OSError, file: Path) -> str:
+def explain(error: OSError, file: Path) -> str:
+    """Why a CDI file can't be written, and what to do."""
     match error.errno:
         case errno.ENOENT:
             remedy = f"the host's {file.parent} must be there, and be mounted into this container"

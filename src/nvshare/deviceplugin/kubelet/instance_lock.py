@@ -14,6 +14,11 @@ from pathlib import Path
 _OFFERED = "offered by "
 
 
+def lock_file(kubelet_dir: Path, resource_name: str, kind: str = "") -> Path:
+    """That of who serves a resource; ``next.``: that of who does so next."""
+    return kubelet_dir / f"{resource_name.replace('/', '-')}.{kind}lock"
+
+
 class InstanceLock:
     """The right to serve one resource in one kubelet folder, or (another file) the right to be the next who does."""
 

@@ -27,15 +27,15 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
 import grpc
 
-from nvshare.deviceplugin.kubelet.instance_lock import InstanceLock
+from nvshare.deviceplugin.kubelet.instance_lock import InstanceLock, lock_file
 from nvshare.deviceplugin.kubelet.servicer import Servicer, Streams, options
+from nvshare.deviceplugin.kubelet.socket_files import FileIdentity, identity, remove
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.kubelet import deviceplugin_v1beta1_pb2 as api
 from nvshare.kubelet.deviceplugin_v1beta1_pb2_grpc import RegistrationStub, add_DevicePluginServicer_to_server
@@ -80,21 +80,12 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class _FileIdentity:
-    """Which file a path names; a file made anew under the same name is another one."""
-
-    device: int
-    inode: int
-    changed_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Serving:
     """A server that runs, with its sockets and what kubelet's socket was when it began."""
 
     servicer: Servicer
-    sockets: dict[Path, _FileIdentity | None]
-    kubelet: _FileIdentity | None
+    sockets: dict[Path, FileIdentity | None]
+    kubelet: FileIdentity | None
 
     @property
     def endpoints(self) -> list[str]:
@@ -125,9 +116,8 @@ class Lifecycle:
         self._log = log
         self._timing = timing or Timing()
         self._stop = asyncio.Event()
-        name = resource_name.replace("/", "-")
-        self._lock = InstanceLock(kubelet_dir / f"{name}.lock", owner)
-        self._next = InstanceLock(kubelet_dir / f"{name}.next.lock", owner)
+        self._lock = InstanceLock(lock_file(kubelet_dir, resource_name), owner)
+        self._next = InstanceLock(lock_file(kubelet_dir, resource_name, "next."), owner)
         digest = hashlib.sha256(resource_name.encode()).hexdigest()[:8]
         self._socket_prefix = f"nvshare-{digest}-"
         self._another_serves = False
@@ -157,7 +147,7 @@ class Lifecycle:
         retry, no_stream = self._timing.first_retry, self._timing.no_stream
         try:
             while await self._prepare():
-                seen, began = _identity(self.kubelet_socket), time.monotonic()
+                seen, began = identity(self.kubelet_socket), time.monotonic()
                 ended, was_watched = await self.run_once(no_stream)
                 if ended is Ended.STOPPED:
                     return
@@ -180,14 +170,14 @@ class Lifecycle:
 
     async def run_once(self, no_stream: float) -> tuple[Ended, bool]:
         """One server from its start to its end; also whether kubelet ever watched it. Leaves no server behind."""
-        kubelet = _identity(self.kubelet_socket)
+        kubelet = identity(self.kubelet_socket)
         self._serves = True
         try:
             return await self._serve(await self._new_servicer(), kubelet, no_stream)
         finally:
             self._serves = False
 
-    async def _serve(self, servicer: Servicer, kubelet: _FileIdentity | None, no_stream: float) -> tuple[Ended, bool]:
+    async def _serve(self, servicer: Servicer, kubelet: FileIdentity | None, no_stream: float) -> tuple[Ended, bool]:
         server = grpc.aio.server()
         add_DevicePluginServicer_to_server(servicer, server)
         sockets = self._new_sockets()
@@ -195,7 +185,7 @@ class Lifecycle:
             if not self._bind(server, sockets):
                 return Ended.NO_SOCKET, False
             await server.start()
-            serving = _Serving(servicer, {socket: _identity(socket) for socket in sockets}, kubelet)
+            serving = _Serving(servicer, {socket: identity(socket) for socket in sockets}, kubelet)
             self._log.info("serving", sockets=[str(socket) for socket in sockets])
             if not await self._register(serving.endpoints[0]):
                 return (Ended.STOPPED if self._stop.is_set() else Ended.REGISTER_FAILED), servicer.streams.ever_opened
@@ -210,7 +200,7 @@ class Lifecycle:
             servicer.end()
             await server.stop(self._timing.stop_grace)
             for socket in sockets:
-                _remove(socket)
+                remove(socket)
 
     def _new_sockets(self) -> list[Path]:
         """One; two for an instance that begins before the former one has ended, as it registers twice."""
@@ -273,11 +263,11 @@ class Lifecycle:
 
     def _lost(self, serving: _Serving, no_stream: float) -> Ended | None:
         """Why the registration is of no use any more, which is said in the log; None: it is."""
-        if _identity(self.kubelet_socket) != serving.kubelet:
+        if identity(self.kubelet_socket) != serving.kubelet:
             self._log.warning("kubelet restarted or went away: registering again")
             return Ended.KUBELET_RESTARTED
         for socket, own in serving.sockets.items():
-            if _identity(socket) != own:
+            if identity(socket) != own:
                 self._log.warning("somebody deleted our socket: registering again", socket=str(socket))
                 return Ended.SOCKET_GONE
         if serving.servicer.streams.ended.is_set():
@@ -365,12 +355,12 @@ class Lifecycle:
         """Removes what a killed instance left behind; we have the lock, so none of these but ours is served."""
         for left in self._dir.glob(f"{self._socket_prefix}*.sock"):
             if left not in own:
-                _remove(left)
+                remove(left)
 
-    async def _pause(self, seconds: float, kubelet: _FileIdentity | None) -> None:
+    async def _pause(self, seconds: float, kubelet: FileIdentity | None) -> None:
         """Waits for this time, or until we are to stop, or until there is a new kubelet to register with."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and _identity(self.kubelet_socket) in (kubelet, None):
+        while (left := end - time.monotonic()) > 0 and identity(self.kubelet_socket) in (kubelet, None):
             if await self._stopped_within(min(left, self._timing.quick_poll)):
                 return
 
@@ -383,18 +373,3 @@ class Lifecycle:
             for wait in waits:
                 wait.cancel()
         return self._stop.is_set()
-
-
-def _remove(socket: Path) -> None:
-    # One that stays is tried again by who has the lock next.
-    with suppress(OSError):
-        socket.unlink()
-
-
-def _identity(path: Path) -> _FileIdentity | None:
-    """Which file has this name now; None when none has."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return _FileIdentity(status.st_dev, status.st_ino, status.st_ctime_ns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,7 @@ from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.paths import CDI_DIR, KUBELET_DIR, SYSTEM_RUN_DIR
 
+MOST_OVERCOMMIT = 10
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
 
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -38,6 +40,15 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANNOTATION_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?)/")
 # A socket's path has at most 107 bytes; the plugin's own socket gets a name of up to 40 in this folder.
 _LONGEST_KUBELET_DIR = 66
+
+
+class AllocationMode(StrEnum):
+    """By which of Kubernetes' ways pods get GPUs of this node."""
+
+    PLUGIN = "plugin"
+    """By the device plugin: as virtual devices, which are counted."""
+    DRA = "dra"
+    """By dynamic resource allocation: as claims of memory and shares."""
 
 
 def _refuse(why: str) -> PydanticCustomError:
@@ -109,6 +120,13 @@ def _free_variable(name: str) -> str:
     return name
 
 
+def _only_with_claims(overcommit: float, info: ValidationInfo) -> float:
+    # Where the allocation is wrong itself, that is the mistake.
+    if overcommit != 1 and info.data.get("allocation") is AllocationMode.PLUGIN:
+        raise _refuse("only with allocation: dra; virtual devices have no memory that could be overcommitted")
+    return overcommit
+
+
 def _text(value: Any) -> Any:
     """YAML reads a GPU's index as a number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -124,6 +142,7 @@ def _matches(pattern: re.Pattern[str]) -> AfterValidator:
 
 
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+Overcommit = Annotated[float, Field(ge=1, le=MOST_OVERCOMMIT, strict=True, allow_inf_nan=False)]
 VirtualDevices = Annotated[StrictInt, Field(ge=1, le=MAX_VIRTUAL_DEVICES)]
 GpuName = Annotated[StrictStr, BeforeValidator(_text), AfterValidator(_gpu_name)]
 Uuid = Annotated[StrictStr, AfterValidator(_uuid)]
@@ -159,6 +178,11 @@ class Configuration(BaseModel):
     resource_name: Annotated[StrictStr, _matches(_RESOURCE)] = Field(
         default=RESOURCE_NAME, description=f"DOMAIN/NAME, as in {RESOURCE_NAME}"
     )
+    allocation: AllocationMode = Field(default=AllocationMode.PLUGIN, description=" or ".join(AllocationMode))
+    overcommit: Annotated[Overcommit, AfterValidator(_only_with_claims)] = Field(
+        default=1.0, description=f"a number from 1 to {MOST_OVERCOMMIT}, and other than 1 only with allocation: dra"
+    )
+    node_name: StrictStr = Field(default="", description="the node, as the Kubernetes API calls it")
     kubelet_dir: Annotated[AbsolutePath, AfterValidator(_short)] = Field(
         default=KUBELET_DIR, description=f"{_PATH}, of at most {_LONGEST_KUBELET_DIR} characters"
     )

@@ -12,7 +12,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
-from nvshare.nodeagent.api_server import NOT_FOUND, ApiError, ApiServer
+from nvshare.kubernetes.api_server import NOT_FOUND, ApiError, ApiServer
 
 SECONDS: Final = 60.0
 _LOOK_SECONDS = 0.5

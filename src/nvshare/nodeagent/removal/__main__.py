@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from nvshare.nodeagent.api_server import ApiError, ApiServer, account_of
+from nvshare.kubernetes.api_server import ApiError, ApiServer, account_of
 from nvshare.nodeagent.removal import SECONDS, end
 from nvshare.program import complain
 

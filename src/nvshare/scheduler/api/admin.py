@@ -177,6 +177,12 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         """Refused."""
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
 
+    async def SetClaims(  # noqa: N802
+        self, request: admin_pb2.SetClaimsRequest, context: Context
+    ) -> admin_pb2.SetClaimsResponse:
+        """Refused."""
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, _ONLY_SHOWN)
+
     def _status(self) -> admin_pb2.Status:
         clients, now = self._dispatcher.clients, asyncio.get_running_loop().time()
         allocations = self._allocations

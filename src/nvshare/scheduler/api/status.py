@@ -54,6 +54,7 @@ def device_message(
         quantum_left_seconds=snapshot.quantum_left_seconds,
         recovering=snapshot.recovering,
         reserve_bytes=snapshot.reserve_bytes,
+        swap_reserve_bytes=snapshot.swap_reserve_bytes,
         swapping=_swapping_message(snapshot.traffic),
         mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
         clients=[

@@ -188,14 +188,16 @@ class Ledger:
 
     def _add_up(self) -> None:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
-        self.reserve_bytes = self._reserve() if self._swapping else 0
+        self.reserve_bytes = self.swap_reserve_bytes if self._swapping else 0
         self.left_bytes = self.all_bytes - self._fixed_bytes - self.departed_bytes
         self.alone_bytes = self.left_bytes + self.reserve_bytes
         slack = max(OUTGROWN_BYTES, int(total * OUTGROWN_SHARE)) if total else 0
         # Where memory swaps there is no paging to make up for it: only the reserve.
         self.slack_bytes = self.reserve_bytes if self._swapping else slack
 
-    def _reserve(self) -> int:
+    @property
+    def swap_reserve_bytes(self) -> int:
+        """What stays free where memory swaps, whether any does now or not."""
         if self._chosen_reserve_bytes is not None:
             return self._chosen_reserve_bytes
         total = self.total_bytes

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from nvshare.nodeagent import http_client
-from nvshare.nodeagent.http_client import HttpError, client
+from nvshare.kubernetes import http_client
+from nvshare.kubernetes.http_client import HttpError, client
 
 WAIT = 30.0
 BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from structlog.testing import CapturingLogger
 
+from nvshare.kubernetes.api_server import Account, ApiServer, Document
+from nvshare.kubernetes.mirror import Mirror
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import Account, ApiServer, Document
-from nvshare.nodeagent.mirror import Mirror
-from tests.nodeagent.conftest import at_work
-from tests.nodeagent.fake_api import NODE, Cluster, make_account, pod
+from tests.kubernetes.conftest import at_work
+from tests.kubernetes.documents import NODE, pod
+from tests.kubernetes.fake_api import Cluster, make_account
 from tests.polling import until
 
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("quick_mirror")
 
 PODS = "/api/v1/pods"
 WAIT = 30.0
@@ -146,7 +147,7 @@ async def test_refusals(cluster: Cluster, seen: Seen, lines: CapturingLogger, re
 async def test_pauses(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     """They grow up to a longest one, and differ from node to node."""
     for name, seconds in (("_SHORTEST_PAUSE", 1.0), ("_LONGEST_PAUSE", 30.0)):
-        monkeypatch.setattr(f"nvshare.nodeagent.mirror.{name}", seconds)
+        monkeypatch.setattr(f"nvshare.kubernetes.mirror.{name}", seconds)
     pauses = [seen.mirror._pause() for _ in range(50)]
     assert all(most / 2 <= pause <= most for pause, most in zip(pauses, (1, 2, 4, 8, 16, *[30] * 45), strict=True))
     assert len(set(pauses)) > 40

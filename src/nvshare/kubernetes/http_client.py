@@ -1,4 +1,4 @@
-"""The HTTP client of this program: httpx2's, with what all its questions have in common."""
+"""The HTTP client: httpx2's, with what all its questions have in common."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
+from nvshare.kubernetes.api_server import ApiError, ApiServer, Document
 from nvshare.log import Log
-from nvshare.nodeagent.api_server import ApiError, ApiServer, Document
 
 Object = TypeVar("Object")
 
@@ -54,6 +54,8 @@ class Mirror(Generic[Object]):
         self._version = _ANY
         """Of the last change that is known; empty: the newest is to be asked for."""
         self._pauses = 0
+        self.problem: ApiError | None = None
+        """Why the API can't be followed; None: it can, or was not asked yet."""
 
     @property
     def objects(self) -> Mapping[str, Object] | None:
@@ -68,6 +70,7 @@ class Mirror(Generic[Object]):
                 while True:
                     await self._watch()
             except ApiError as error:
+                self.problem = error
                 if error.status:
                     # Too old for the server, or newer than all that it has: it may have been set up anew.
                     self._version = ""
@@ -76,6 +79,7 @@ class Mirror(Generic[Object]):
                         "the API can't be followed: what is known counts", path=self._path, reason=str(error)
                     )
             except _NOT_UNDERSTOOD as error:
+                self.problem = ApiError(f"the API server's answer is not understood: {error!r}")
                 self._version = ""
                 self._log.warning("the API server's answer is not understood", path=self._path, reason=repr(error))
             await asyncio.sleep(self._pause())
@@ -85,6 +89,7 @@ class Mirror(Generic[Object]):
         answer = await self._api.get(self._path, fieldSelector=self._selector, **query)
         objects = {_uid(document): self._read(document) for document in answer["items"]}
         self._version = _version(answer)
+        self.problem = None
         if objects != self._objects:
             self._objects = objects
             self._changed()

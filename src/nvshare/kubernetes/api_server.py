@@ -14,13 +14,13 @@ from typing import Any
 from httpx2 import AsyncClient
 
 from nvshare import paths
-from nvshare.nodeagent.http_client import HttpError, client
+from nvshare.kubernetes.http_client import HttpError, client
 
 Document = dict[str, Any]
 
 CONFLICT = HTTPStatus.CONFLICT
 NOT_FOUND = HTTPStatus.NOT_FOUND
-_HEADERS = {"Accept": "application/json", "User-Agent": "nvshare-node-agent"}
+_HEADERS = {"Accept": "application/json", "User-Agent": "nvshare"}
 _SECONDS = 15.0
 _LONGEST_LINE = 64 << 20
 """No object is larger than a few MiB."""
@@ -74,6 +74,10 @@ class ApiServer:
     async def create(self, path: str, document: Document) -> Document:
         """Makes an object; ApiError."""
         return await self._ask("POST", path, json=document)
+
+    async def replace(self, path: str, document: Document) -> Document:
+        """Changes an object to this one; ApiError. With a resourceVersion: CONFLICT if that is not the newest."""
+        return await self._ask("PUT", path, json=document)
 
     async def patch(self, path: str, kind: str, document: Document) -> Document:
         """Changes an object, by a patch of this kind, such as ``merge-patch``; ApiError."""

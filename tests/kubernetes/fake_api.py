@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nvshare.nodeagent.api_server import Account
+from nvshare.kubernetes.api_server import Account, Document
+from tests.kubernetes.documents import NAMESPACE, NODE
 
-Document = dict[str, Any]
-
-NODE = "worker-1"
-NAMESPACE = "nvshare-system"
 TOKEN = "the-token"
-_SELECTORS = {"/api/v1/pods": f"spec.nodeName={NODE}", "/api/v1/nodes": f"metadata.name={NODE}"}
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+_SELECTORS = {
+    "/api/v1/pods": f"spec.nodeName={NODE}",
+    "/api/v1/nodes": f"metadata.name={NODE}",
+    SLICES: f"spec.driver=gpu.nvshare.com,spec.nodeName={NODE}",
+}
 
 
 def make_account(folder: Path, port: int = 0) -> Account:
@@ -41,7 +43,7 @@ class Cluster:
     """What there is; a test changes it."""
 
     version: int = 100
-    objects: dict[str, dict[str, Document]] = field(default_factory=lambda: {"/api/v1/pods": {}, "/api/v1/nodes": {}})
+    objects: dict[str, dict[str, Document]] = field(default_factory=lambda: {path: {} for path in _SELECTORS})
     """By path and uid."""
     happened: list[tuple[int, str, Document]] = field(default_factory=list)
     """What watches tell: the version, the path, the event."""
@@ -61,11 +63,18 @@ class Cluster:
     """What is answered instead, status 200; empty: what is right."""
     ends_at_once: bool = False
     """Watches end well before anything happened."""
+    unknown_fields: set[str] = field(default_factory=set)
+    """Of devices in slices: this server drops them."""
+    answers: threading.Event = field(default_factory=threading.Event)
+    """While it is cleared, nothing is answered but watches that are on."""
     token: str = TOKEN
     watches: int = 0
     """How many there are now."""
     generation: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     def put(self, path: str, document: Document) -> None:
         """An object is made or changed."""
@@ -93,6 +102,35 @@ class Cluster:
         with self.changed:
             self.generation += 1
             self.changed.notify_all()
+
+    def slices(self) -> list[Document]:
+        """Those that there are."""
+        return list(self.objects[SLICES].values())
+
+    def slice(self) -> Document:
+        """The only one."""
+        (one,) = self.slices()
+        return one
+
+    def put_slice(self, document: Document, *, new: bool) -> tuple[int, Document | str]:
+        """As the API server makes or replaces one; its status, and the slice as it is then or why it is not."""
+        with self.changed:
+            name = document["metadata"]["name"]
+            present = next((each for each in self.slices() if each["metadata"]["name"] == name), None)
+            if new == (present is not None):
+                return (409, f"{name} already exists") if new else (404, f"{name} not found")
+            version = document["metadata"].get("resourceVersion")
+            if present is not None and version not in (None, present["metadata"]["resourceVersion"]):
+                return 409, "the object has been modified"
+            document = json.loads(json.dumps(document))
+            document["metadata"]["uid"] = f"uid-{self.version}" if present is None else present["metadata"]["uid"]
+            for device in document["spec"]["devices"]:
+                for unknown in self.unknown_fields:
+                    device.pop(unknown, None)
+                for taint in device.get("taints", ()):
+                    taint["timeAdded"] = "2026-01-01T00:00:00Z"
+            self._put(SLICES, document)
+            return (201 if new else 200), self.objects[SLICES][document["metadata"]["uid"]]
 
     def node(self) -> Document:
         """The node, as it is now."""
@@ -138,37 +176,6 @@ class Cluster:
             return node
 
 
-def pod(name: str, annotations: dict[str, str] | None = None, uid: str = "", **more: Any) -> Document:
-    """A running pod with the containers ``main`` and ``side``."""
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": uid or f"uid-{name}",
-            "annotations": annotations or {},
-        },
-        "spec": {"nodeName": NODE, "containers": [{"name": "main"}, {"name": "side"}], **more},
-        "status": {"phase": "Running"},
-    }
-
-
-def plugin_pod(port: int, *, ready: bool = True) -> Document:
-    """The device plugin's, whose pages are at this port of this machine."""
-    made = pod("nvshare-device-plugin-x")
-    made["metadata"]["namespace"] = NAMESPACE
-    made["spec"]["containers"] = [{"name": "device-plugin", "ports": [{"name": "metrics", "containerPort": port}]}]
-    made["status"] |= {"podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": str(ready)}]}
-    return made
-
-
-def node_document(**labels: str) -> Document:
-    """The agent's node."""
-    return {
-        "metadata": {"name": NODE, "uid": "uid-node", "labels": labels},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
@@ -185,6 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
         if "/daemonsets/" in address.path:
             self._daemon_set(address.path)
             return
+        if "fieldSelector" not in query:
+            self._one(address.path)
+            return
         assert query["fieldSelector"] == _SELECTORS[address.path], query
         if query.get("watch"):
             self._watch(address.path, int(query["resourceVersion"]))
@@ -194,9 +204,38 @@ class _Handler(BaseHTTPRequestHandler):
             version = str(self.cluster.version)
         self._send(200, {"kind": "List", "metadata": {"resourceVersion": version}, "items": items})
 
+    def _one(self, address: str) -> None:
+        """An object by its name."""
+        if (found := self._named(address)) is None:
+            self._error(404, f"{address} not found")
+        else:
+            self._send(200, found)
+
+    def _named(self, address: str) -> Document | None:
+        path, _, name = address.rpartition("/")
+        known = self.cluster.objects.get(path, {})
+        return next((each for each in known.values() if each["metadata"]["name"] == name), None)
+
+    def do_PUT(self) -> None:
+        body = self._body()
+        if not self._is_refused():
+            self._answer(*self.cluster.put_slice(body, new=False))
+
+    def _answer(self, status: int, said: Document | str) -> None:
+        if isinstance(said, str):
+            self._error(status, said)
+        else:
+            self._send(status, said)
+
     def do_DELETE(self) -> None:
         body = self._body()
         if self._is_refused():
+            return
+        if self.path.startswith(SLICES):
+            found = self._named(self.path)
+            if found is not None:
+                self.cluster.delete(SLICES, found["metadata"]["uid"])
+            self._answer(*((404, f"{self.path} not found") if found is None else (200, found)))
             return
         if self._daemon_set(self.path):
             self.cluster.deleted.append((self.path, body))
@@ -214,6 +253,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self._is_refused():
             return
         assert self.headers["Content-Type"] == "application/json"
+        if self.path == SLICES:
+            self._answer(*self.cluster.put_slice(body, new=True))
+            return
         name = body["metadata"]["name"]
         if name in self.cluster.events:
             self._error(409, f"events {name} already exists")
@@ -244,6 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_refused(self) -> bool:
         """Whether it was answered here."""
         self.cluster.asked.append(f"{self.command} {self.path}")
+        self.cluster.answers.wait()
         if self.headers["Authorization"] != f"Bearer {self.cluster.token}":
             self._error(401, "Unauthorized")
             return True
@@ -336,6 +379,7 @@ def serving(cluster: Cluster, folder: Path, port: int = 0) -> Iterator[Account]:
     try:
         yield Account("127.0.0.1", server.server_port, folder)
     finally:
+        cluster.answers.set()
         server.shutdown()
         server.gone.set()
         cluster.end_watches()

@@ -1,0 +1,34 @@
+"""Where the claims of a node are, and how their containers get GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvshare.deviceplugin.answers.allocation import Injection
+from nvshare.deviceplugin.claims.claim import DRIVER
+from nvshare.deviceplugin.claims.records import RecordFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the claims are, and how their containers get GPUs."""
+
+    node: str
+    kubelet_root: Path
+    """kubelet's folder, with ``plugins`` and ``plugins_registry`` in it."""
+    cdi_dir: Path
+    admin_socket: Path
+    injection: Injection
+
+    @property
+    def records(self) -> Path:
+        """The folder with a record of each claim that is prepared."""
+        return self.kubelet_root / "plugins" / DRIVER / "claims"
+
+    def has_records(self) -> bool:
+        """Whether any claim is prepared. May wait for the disk."""
+        try:
+            return any(RecordFiles(self.records).uids()) if self.records.is_dir() else False
+        except OSError:
+            return False

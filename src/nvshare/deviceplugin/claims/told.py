@@ -1,0 +1,67 @@
+"""What the scheduler is told of the claims on this node. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+
+from nvshare.admin import admin_pb2
+from nvshare.deviceplugin.claims.claim import Record, Share
+
+
+def request_of(records: Collection[Record], own_bytes: Callable[[str], int | None]) -> admin_pb2.SetClaimsRequest:
+    """All of them; the same for the same records in any order.
+
+    ``own_bytes``: the memory of a GPU that claims can be promised; None: it is not known, and no memory is promised.
+    """
+    consumed = Counter[str]()
+    for record in records:
+        for _, device in record.devices():
+            consumed[device.uuid] += device.memory_bytes
+    request = admin_pb2.SetClaimsRequest()
+    for record in sorted(records, key=lambda record: (record.full_name, record.uid)):
+        claim = request.claims.add(uid=record.uid, namespace=record.namespace, name=record.name)
+        claim.devices.extend(_devices(record, consumed, own_bytes))
+    return request
+
+
+def _devices(
+    record: Record, consumed: Counter[str], own_bytes: Callable[[str], int | None]
+) -> Iterator[admin_pb2.ClaimedDevice]:
+    of_claim = Counter[str]()
+    for _, device in record.devices():
+        of_claim[device.uuid] += device.memory_bytes
+    for name, device in record.devices():
+        told = admin_pb2.ClaimedDevice(
+            request=name,
+            device_uuid=device.uuid,
+            memory_bytes=device.memory_bytes,
+            shares=device.shares,
+            admin_access=device.admin_access,
+        )
+        if not record.extended and not device.admin_access:
+            _tell_terms(told, device, of_claim[device.uuid])
+            own = own_bytes(device.uuid) or 0
+            if memory_bytes := promised(of_claim[device.uuid], consumed[device.uuid], own):
+                told.memory_request_bytes = memory_bytes
+        yield told
+
+
+def promised(claimed: int, claimed_by_all: int, own: int) -> int:
+    """How much of a GPU's memory a claim keeps whatever others need: the sum over all claims is at most ``own``."""
+    return claimed if claimed_by_all <= own else claimed * own // claimed_by_all
+
+
+def _tell_terms(told: admin_pb2.ClaimedDevice, device: Share, claimed: int) -> None:
+    terms = device.terms
+    told.memory_limit_bytes = claimed if terms.memory_limit_bytes is None else terms.memory_limit_bytes
+    if terms.weight is not None:
+        told.weight = terms.weight
+    if terms.priority is not None:
+        told.priority = terms.priority
+    if terms.compute_limit is not None:
+        told.compute_limit = terms.compute_limit
+    if terms.when_full is not None:
+        told.when_full = terms.when_full
+    if terms.sleep is not None:
+        told.sleep = terms.sleep

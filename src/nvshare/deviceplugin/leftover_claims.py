@@ -1,0 +1,65 @@
+"""Claims that were prepared before the node changed to the plugin: their pods keep their terms, and can end.
+
+kubelet asks the driver before a pod with a claim can be gone. No further claim is prepared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Never
+
+from nvshare.deviceplugin.claims.capacities import Capacities
+from nvshare.deviceplugin.claims.place import Place
+from nvshare.deviceplugin.claims.session import Known, Session
+from nvshare.deviceplugin.node_side import NodeSide
+from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.kubernetes.api_server import ApiError
+from nvshare.log import Log
+
+_LOOK_SECONDS = 1.0
+_REFUSAL = "this node's GPUs are given out by the device plugin now (allocation: plugin): its claims are over"
+
+
+class LeftoverClaims:
+    """Sees to them while there are any."""
+
+    def __init__(self, node: NodeSide, configuration: Configuration, place: Place, log: Log) -> None:
+        self._inventory = node.inventory
+        self._metrics = node.metrics
+        self._place = place
+        self._log = log
+        self._capacities = Capacities(node.scheduler.fresh, configuration.overcommit, time.monotonic)
+        known = Known(
+            get_claim=_refuse,
+            nodes=lambda uuid: self._inventory.snapshot.nodes(uuid),
+            offered=lambda: {offer.uuid for offer in self._inventory.snapshot.offers},
+            own_bytes=self._capacities.own_bytes,
+            # Nothing is swept: without a token nobody could say that a claim is over.
+            held=lambda: None,
+        )
+        self._session = Session(place, known, node.metrics, log)
+
+    async def see_to_them(self, serves: Callable[[], bool]) -> None:
+        """Until the last has ended, or until we are no more the instance that ``serves`` this node."""
+        self._log.info("claims of before are seen to until they end", folder=str(self._place.records))
+        over = asyncio.Event()
+        session = asyncio.create_task(self._session.run(over))
+        try:
+            while serves() and not session.done() and await asyncio.to_thread(self._place.has_records):
+                offers = self._inventory.snapshot.offers
+                self._capacities.bring_up_to_date({offer.uuid: offer.virtual_devices for offer in offers})
+                await asyncio.wait({session}, timeout=_LOOK_SECONDS)
+        finally:
+            over.set()
+            await asyncio.wait({session})
+        try:
+            session.result()
+        except OSError as error:
+            self._log.warning("the records of claims can't be read", reason=str(error))
+        self._metrics.claims.set(0)
+
+
+async def _refuse(_namespace: str, _name: str) -> Never:
+    raise ApiError(_REFUSAL)

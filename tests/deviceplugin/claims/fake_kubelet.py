@@ -1,0 +1,102 @@
+"""kubelet's side of dynamic resource allocation, with the behaviour that its source (1.36) has."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from nvshare.kubelet import dra_v1_pb2, pluginregistration_v1_pb2
+from nvshare.kubelet.dra_v1_pb2_grpc import DRAPluginStub
+from nvshare.kubelet.pluginregistration_v1_pb2_grpc import RegistrationStub
+from nvshare.unix_sockets import grpc_address
+
+_LOOK_SECONDS = 0.01
+_INFO_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One that is registered."""
+
+    info: pluginregistration_v1_pb2.PluginInfo
+    channel: grpc.aio.Channel
+
+
+class FakeKubelet:
+    """One kubelet at a time beside its folders."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.registry = root / "plugins_registry"
+        self.registry.mkdir(parents=True)
+        self.drivers: dict[Path, Driver] = {}
+        """By the registration socket, the newest last."""
+        self.refusal = ""
+        """What it tells drivers instead of taking them."""
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """It begins to look for drivers; those that are there already register, too."""
+        self._watching = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """It ends, and forgets who was there."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        for socket in tuple(self.drivers):
+            await self._forget(socket)
+
+    async def prepare(self, *claims: dra_v1_pb2.Claim) -> dict[str, dra_v1_pb2.NodePrepareResourceResponse]:
+        """Asks the newest driver, and checks that it answers for each claim."""
+        request = dra_v1_pb2.NodePrepareResourcesRequest(claims=claims)
+        answer = await self._stub().NodePrepareResources(request, timeout=45)
+        assert set(answer.claims) == {claim.uid for claim in claims}
+        return dict(answer.claims)
+
+    async def unprepare(self, *claims: dra_v1_pb2.Claim) -> dict[str, str]:
+        """The same; its errors."""
+        request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=claims)
+        answer = await self._stub().NodeUnprepareResources(request, timeout=45)
+        assert set(answer.claims) == {claim.uid for claim in claims}
+        return {uid: each.error for uid, each in answer.claims.items()}
+
+    def _stub(self) -> DRAPluginStub:
+        return DRAPluginStub([*self.drivers.values()][-1].channel)
+
+    async def _watch(self) -> None:
+        while True:
+            found = {path for path in self.registry.iterdir() if path.is_socket() and not path.name.startswith(".")}
+            for socket in self.drivers.keys() - found:
+                await self._forget(socket)
+            for socket in found - self.drivers.keys():
+                await self._register(socket)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _register(self, socket: Path) -> None:
+        async with grpc.aio.insecure_channel(grpc_address(socket)) as channel:
+            stub = RegistrationStub(channel)
+            try:
+                info = await stub.GetInfo(pluginregistration_v1_pb2.InfoRequest(), timeout=_INFO_SECONDS)
+            except grpc.aio.AioRpcError:
+                return
+            error = self.refusal or self._error(info)
+            if not error:
+                self.drivers[socket] = Driver(info, grpc.aio.insecure_channel(grpc_address(Path(info.endpoint))))
+            status = pluginregistration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
+            await stub.NotifyRegistrationStatus(status, timeout=_INFO_SECONDS)
+
+    def _error(self, info: pluginregistration_v1_pb2.PluginInfo) -> str:
+        if info.type != "DRAPlugin":
+            return f"no handler registered for plugin type: {info.type}"
+        if "v1.DRAPlugin" not in info.supported_versions:
+            return "no supported version"
+        if any(driver.info.endpoint == info.endpoint for driver in self.drivers.values()):
+            return f"endpoint {info.endpoint} already registered"
+        return ""
+
+    async def _forget(self, socket: Path) -> None:
+        await self.drivers.pop(socket).channel.close()

@@ -1,0 +1,83 @@
+"""What containers get that use a claim."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nvshare.deviceplugin.answers.allocation import DeviceListStrategy, Injection, Mount
+from nvshare.deviceplugin.claims.claim import Record, record_of
+from nvshare.deviceplugin.claims.edits import device_ids, specification
+from tests.deviceplugin.claims.bench import GPU_A, GPU_B, NODE, claim, result
+
+INJECTION = Injection(Path("/var/lib/nvshare/lib"), Path("/run/host/client"))
+
+
+def record(*results: dict[str, Any]) -> Record:
+    return record_of(claim("u", *results), "u", NODE, (GPU_A, GPU_B))
+
+
+def edits(made: Record, injection: Injection, **nodes: tuple[Path, ...]) -> dict[str, Any]:
+    """By the CDI device's name."""
+    document = json.loads(specification(made, injection, lambda uuid: nodes.get(uuid[-1], ())))
+    assert document["kind"] == "nvshare.com/claim"
+    return {device["name"]: device["containerEdits"] for device in document["devices"]}
+
+
+def strategies(*names: str) -> Injection:
+    return replace(INJECTION, strategies=frozenset(map(DeviceListStrategy, names)))
+
+
+def test_the_library() -> None:
+    """Every container gets the library, the scheduler's socket and what the settings add, as with virtual devices."""
+    injection = replace(
+        INJECTION, environment={"A": "b"}, mounts=(Mount(Path("/data"), Path("/mnt"), read_only=False),)
+    )
+    (of_request,) = edits(record(result()), injection).values()
+    assert of_request["env"] == [
+        "A=b",
+        "LD_PRELOAD=/usr/lib/nvshare/libnvshare.so",
+        "NVSHARE_RUN_DIR=/var/run/nvshare",
+        f"NVIDIA_VISIBLE_DEVICES={GPU_A}",
+    ]
+    assert [(each["hostPath"], each["containerPath"], each["options"][0]) for each in of_request["mounts"]] == [
+        ("/var/lib/nvshare/lib", "/usr/lib/nvshare", "ro"),
+        ("/run/host/client", "/var/run/nvshare/client", "ro"),
+        ("/data", "/mnt", "rw"),
+    ]
+
+
+def test_a_device_for_each_request() -> None:
+    """Each has the variables of the whole claim: of a name that comes twice the last counts. Mounts are its own."""
+    made = record(result(GPU_A, "a"), result(GPU_B, "b/small"))
+    found = edits(made, strategies("envvar"))
+    assert list(found) == ["u.a", "u.b"]
+    for each in found.values():
+        assert f"NVIDIA_VISIBLE_DEVICES={GPU_A},{GPU_B}" in each["env"]
+    found = edits(made, strategies("volume-mounts"))
+    ends = {name: [each["containerPath"] for each in of["mounts"]][2:] for name, of in found.items()}
+    folder = "/var/run/nvidia-container-devices"
+    assert ends == {"u.a": [f"{folder}/{GPU_A}"], "u.b": [f"{folder}/{GPU_B}"]}
+
+
+def test_device_nodes() -> None:
+    """Where the plugin gives device nodes itself, a request has those of its GPUs, each once."""
+    made = record(result(GPU_A, "a"), result(GPU_B, "a"), result(GPU_B, "b"))
+    control = Path("/dev/nvidiactl")
+    injection = replace(INJECTION, dev_root=Path("/host"))
+    found = edits(made, injection, a=(control, Path("/dev/nvidia0")), b=(control, Path("/dev/nvidia1")))
+    assert [each["path"] for each in found["u.a"]["deviceNodes"]] == ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1"]
+    assert [each["hostPath"] for each in found["u.b"]["deviceNodes"]] == ["/host/dev/nvidiactl", "/host/dev/nvidia1"]
+
+
+def test_what_kubelet_is_told() -> None:
+    """A request's CDI device comes once, with its first GPU; NVIDIA's of each GPU where those are asked for."""
+    made = record(result(GPU_A, "a"), result(GPU_B, "a"), result(GPU_A, "a", shareID="2"))
+    (request,) = made.requests
+    own = "nvshare.com/claim=u.a"
+    assert device_ids(made, request, INJECTION) == ((own,), (), ())
+    a, b = (f"nvidia.com/gpu={uuid}" for uuid in (GPU_A, GPU_B))
+    for strategy in ("cdi-cri", "cdi-annotations"):
+        assert device_ids(made, request, strategies(strategy)) == ((own, a), (b,), ())
