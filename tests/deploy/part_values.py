@@ -1,10 +1,10 @@
-"""What values change that each of the parts has, what lets programs sleep, and the values of the network policies."""
+"""What values change that each of the parts has, what lets programs sleep, network policies, and claims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.deploy.chart_values import AGENT, EFFECTS, PLUGIN, POD, SCHEDULER, TERMS, Effect
+from tests.deploy.chart_values import AGENT, EFFECTS, PLUGIN, POD, SCHEDULER, SETTINGS, TERMS, Effect
 
 _PARTS = {"scheduler": SCHEDULER, "devicePlugin": PLUGIN, "nodeAgent": AGENT}
 _POLICY = {"networkPolicy.enabled": True}
@@ -90,4 +90,28 @@ PART_EFFECTS: tuple[Effect, ...] = (
         _POLICY,
     ),
 )
-ALL_EFFECTS = (*EFFECTS, *PART_EFFECTS)
+_CLAIMS = (
+    Effect(
+        "allocation",
+        "dra",
+        (
+            f"+{SETTINGS}.allocation = dra",
+            f"-{PLUGIN}.{POD}.automountServiceAccountToken = false",
+            f"+{PLUGIN}.{POD}.automountServiceAccountToken = true",
+            f"+{PLUGIN}.*args.- = --node-name=$(NODE_NAME)",
+            f"+{PLUGIN}.{POD}.containers.device-plugin.env.NODE_NAME.*",
+            f"+{PLUGIN}.{POD}.*volumeMounts.plugins.*",
+            f"+{PLUGIN}.{POD}.*volumeMounts.plugins-registry.*",
+            f"+{PLUGIN}.{POD}.volumes.plugins.*",
+            f"+{PLUGIN}.{POD}.volumes.plugins-registry.*",
+            "+ClusterRole/nvshare-device-plugin *",
+            "+ClusterRoleBinding/nvshare-device-plugin *",
+            "+ValidatingAdmissionPolicy/nvshare-own-slices *",
+            "+ValidatingAdmissionPolicyBinding/nvshare-own-slices *",
+            "+DeviceClass/gpu.nvshare.com *",
+            "+DeviceClass/mig.nvshare.com *",
+        ),
+    ),
+    Effect("overcommit", 2, (f"+{SETTINGS}.overcommit = 2",), {"allocation": "dra"}),
+)
+ALL_EFFECTS = (*EFFECTS, *PART_EFFECTS, *_CLAIMS)
