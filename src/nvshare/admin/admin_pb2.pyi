@@ -836,6 +836,7 @@ class Device(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     CLAIMED_FIELD_NUMBER: _builtins.int
     ASSUMED_CONTEXT_BYTES_FIELD_NUMBER: _builtins.int
+    RESERVE_WHEN_SWAPPING_BYTES_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
     total_bytes: _builtins.int
@@ -854,6 +855,8 @@ class Device(_message.Message):
     """What stays free for what the driver takes unasked; 0 where no client's memory swaps."""
     assumed_context_bytes: _builtins.int
     """What is assumed of a client's context here until it is measured."""
+    reserve_when_swapping_bytes: _builtins.int
+    """reserve_bytes as it is once a client's memory swaps."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___Client]: ...
     @_builtins.property
@@ -904,10 +907,11 @@ class Device(_message.Message):
         allocations: _abc.Iterable[Global___Allocation] | None = ...,
         claimed: Global___ClaimedMemory | None = ...,
         assumed_context_bytes: _builtins.int = ...,
+        reserve_when_swapping_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "claimed", b"claimed", "foreign_bytes", b"foreign_bytes", "mix", b"mix", "quantum_left_seconds", b"quantum_left_seconds", "swapping", b"swapping"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations", b"allocations", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "assumed_context_bytes", b"assumed_context_bytes", "awaited", b"awaited", "claimed", b"claimed", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes", "_quantum_left_seconds", b"_quantum_left_seconds", "allocations", b"allocations", "allocations_by_others", b"allocations_by_others", "allocations_without_client", b"allocations_without_client", "assumed_context_bytes", b"assumed_context_bytes", "awaited", b"awaited", "claimed", b"claimed", "clients", b"clients", "foreign_bytes", b"foreign_bytes", "index", b"index", "mix", b"mix", "name", b"name", "policy", b"policy", "quantum_left_seconds", b"quantum_left_seconds", "quantum_seconds", b"quantum_seconds", "recovering", b"recovering", "reserve_bytes", b"reserve_bytes", "reserve_when_swapping_bytes", b"reserve_when_swapping_bytes", "swapping", b"swapping", "total_bytes", b"total_bytes", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__foreign_bytes: _TypeAlias = _typing.Literal["foreign_bytes"]  # noqa: Y015
     _WhichOneofArgType__foreign_bytes: _TypeAlias = _typing.Literal["_foreign_bytes", b"_foreign_bytes"]  # noqa: Y015
