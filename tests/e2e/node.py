@@ -86,10 +86,10 @@ for link in glob.iglob("/proc/[0-9]*/fd/*"):
         found[status.st_ino] = used
 print(json.dumps(found))
 """
-_LOCKS = """
+_NAMES = """
 import json, sys
 from pathlib import Path
-print(json.dumps([path.name for path in Path("/proc/1/root" + sys.argv[1]).glob("*.lock")]))
+print(json.dumps([path.name for path in Path("/proc/1/root" + sys.argv[1]).glob("*" + sys.argv[2])]))
 """
 _STARTED_AT = """
 import sys
@@ -190,7 +190,11 @@ class Node:
 
     def locks(self) -> list[str]:
         """The plugin's lock files in kubelet's folder."""
-        found: list[str] = json.loads(_python(_LOCKS, str(KUBELET_DIR)))
+        return self.names(str(KUBELET_DIR), ".lock")
+
+    def names(self, folder: str, ending: str) -> list[str]:
+        """The files of a folder of the node, as its first process sees it, whose names end so."""
+        found: list[str] = json.loads(_python(_NAMES, folder, ending))
         return found
 
     def took_turns(self, since_ns: int, clients: list[int]) -> bool:

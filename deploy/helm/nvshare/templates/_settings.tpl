@@ -13,6 +13,8 @@ compat_with_cpu_manager: true
 # How many containers can share each GPU.
 virtual_devices: {{ $values.virtualDevices }}
 {{- $settings := dict
+  "allocation" $values.allocation
+  "overcommit" $values.overcommit
   "resource_name" $values.resourceName
   "allocation_policy" $values.allocationPolicy
   "numa_hints" $values.numaHints
@@ -44,4 +46,13 @@ extra_env:
   LD_LIBRARY_PATH: /usr/lib/nvshare-simulated
   NVSHARE_SIMGPU_DIR: {{ include "nvshare.simulatedState" . }}
 {{- end }}
+{{- end -}}
+
+{{/* Whether nodes are served by claims: all of them, or those for which a file of the map says so. Empty: none. */}}
+{{- define "nvshare.hasClaims" -}}
+{{- $found := list .Values.allocation -}}
+{{- range .Values.config.map -}}
+{{- $found = append $found (fromYaml .).allocation -}}
+{{- end -}}
+{{- if has "dra" $found -}}true{{- end -}}
 {{- end -}}

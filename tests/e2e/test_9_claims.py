@@ -1,0 +1,285 @@
+"""GPUs that are claimed by their memory, with the chart's value for it: placed, limited and shared, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy.rendering import CHART
+from tests.e2e.claims import (
+    DRIVER,
+    MIB,
+    breaches,
+    capacity_of,
+    claim,
+    claiming,
+    claims,
+    devices,
+    events_of,
+    slices,
+    template,
+    using_all,
+)
+from tests.e2e.conftest import GPUS, Helm
+from tests.e2e.kubectl import (
+    SYSTEM,
+    TESTS,
+    Object,
+    allocatable,
+    apply,
+    eventually,
+    get,
+    kubectl,
+    rolled_out,
+    scheduler_status,
+)
+from tests.e2e.node import POD, Node
+from tests.e2e.programs import (
+    delete,
+    ended,
+    events,
+    is_untouched,
+    kill_all_but,
+    log,
+    phase,
+    pod,
+    probing,
+    running,
+    tell_to_end,
+)
+
+pytestmark = pytest.mark.timeout(400)
+
+GPU_MIB = 1536
+SIZES = (128, 256, 512, 1024)
+"""Of what pods claim, in MiB: on GPUs of 24 GiB they would be 2, 4, 8 and 16."""
+JOBS = 40
+VALUES = (
+    "simulated.enabled=true",
+    f"simulated.devices={GPUS}x{GPU_MIB}MiB/16MiB",
+    "scheduler.reserve=64MiB",
+    "allocation=dra",
+    "overcommit=2",
+)
+RECORDS = f"/var/lib/kubelet/plugins/{DRIVER}/claims"
+
+
+def settings(*more: str) -> list[str]:
+    """As words of helm."""
+    return [word for value in (*VALUES, *more) for word in ("--set", value)]
+
+
+@pytest.fixture(scope="module")
+def claimed(emptied: Node, helm: Helm) -> Iterator[Node]:
+    """The node with the chart's value for claims."""
+    helm("install", str(CHART), "--create-namespace", *settings())
+    rolled_out()
+    eventually("the GPUs can be claimed", lambda: len(devices()) == GPUS, 90)
+    apply(*(template(f"of-{size}", size) for size in SIZES))
+    yield emptied
+    kill_all_but(POD)
+    kubectl("delete", "resourceclaims,resourceclaimtemplates", "--all", "--namespace", TESTS)
+    helm("uninstall", "--wait")
+
+
+@pytest.fixture(autouse=True)
+def alone(claimed: Node) -> Iterator[None]:
+    """No other pod of the tests is there, before and after, and no claim is prepared any more."""
+    yield
+    kill_all_but(POD)
+    kubectl("delete", "resourceclaims", "--all", "--namespace", TESTS)
+    eventually("no claim is prepared", lambda: not prepared(claimed), 60)
+
+
+def prepared(node: Node) -> list[str]:
+    """The records of claims on the node."""
+    return node.names(RECORDS, ".json")
+
+
+def test_what_can_be_claimed(claimed: Node) -> None:
+    """Each GPU with nearly twice its memory, by the overcommit, and its shares; nothing is written without a change."""
+    for device in devices():
+        assert device["allowMultipleAllocations"]
+        assert GPU_MIB * MIB < capacity_of(device, "memory") <= 2 * GPU_MIB * MIB
+        assert capacity_of(device, "shares") == 10
+        assert device["attributes"]["type"] == {"string": "gpu"}
+        assert device["name"] == device["attributes"]["uuid"]["string"].lower()
+    before = [each["metadata"]["resourceVersion"] for each in slices()]
+    apply(claiming("one", using_all(2), own="of-128"))
+    assert ended("one") == "Succeeded", log("one")
+    assert [each["metadata"]["resourceVersion"] for each in slices()] == before
+    delete("one")
+
+
+def test_forty_pods_of_all_sizes() -> None:
+    """All are placed, as others end; each gets what it claimed and no more, and no GPU's requests are above it."""
+    wanted = {f"job-{number}": SIZES[number % len(SIZES)] for number in range(JOBS)}
+    begin = time.monotonic()
+    apply(*(claiming(name, using_all(1), own=f"of-{size}") for name, size in wanted.items()))
+    looked = 0
+    while any(each["status"]["phase"] in {"Pending", "Running"} for each in jobs()):
+        assert breaches() == []
+        looked += 1
+        assert time.monotonic() < begin + 300, kubectl("get", "pods", "--namespace", TESTS)
+    print(f"{JOBS} pods took {time.monotonic() - begin:.0f} s; the status was looked at {looked} times")
+    assert {each["metadata"]["name"]: each["status"]["phase"] for each in jobs()} == dict.fromkeys(wanted, "Succeeded")
+    for name, size in wanted.items():
+        said = events(name)
+        assert (said[0]["total"], said[0]["have"], said[0]["answer"]) == (size, size, 2), name
+        assert said[-1]["right"]
+
+
+def jobs() -> list[Object]:
+    """The pods of the test above."""
+    return [each for each in get("pods")["items"] if each["metadata"]["name"].startswith("job-")]
+
+
+def test_a_shared_claim_is_one_account() -> None:
+    """Two pods with one claim: what one has the other can't have, and both are on its GPU."""
+    apply(claim("shared", 256), claiming("first", using_all(until_told=True), shared="shared"))
+    first = running("first")
+    apply(claiming("second", using_all(1), shared="shared"))
+    assert ended("second") == "Succeeded", log("second")
+    said = events("second")[0]
+    assert (said["device"], said["total"], said["have"]) == (first.device, 256, 0)
+    assert accounts_of_claims() == [f"claim:{TESTS}/shared"]
+    tell_to_end("first")
+    assert ended("first") == "Succeeded"
+
+
+def accounts_of_claims() -> list[str]:
+    """Those that have clients now."""
+    clients = (client for device in scheduler_status()["devices"] for client in device["clients"])
+    return sorted({client["member_of"] for client in clients if client["member_of"].startswith("claim:")})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"weight": "heavy"}, "weight"),
+        ({"memoryLimit": "64Mi"}, "memoryLimit of 64 MiB is less than the claim has"),
+        ({"wieght": 2}, "there is no field 'wieght'; there are weight, priority,"),
+        ({"kind": "GpuConfig"}, "kind is 'GpuConfig'; ShareConfig is expected"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_an_event(parameters: dict[str, object], message: str) -> None:
+    """The pod does not begin, and its events say what is wrong with the claim."""
+    apply(claim("wrong", 128, parameters), claiming("wrong", using_all(), shared="wrong"))
+    eventually("an event says it", lambda: message in events_of("wrong"), 60)
+    assert phase("wrong") == "Pending"
+
+
+def test_what_a_claim_says_counts() -> None:
+    """Its weight and limit are the account's; an annotation that says otherwise does not count, which an event says."""
+    apply(claim("said", 128, {"weight": 3, "memoryLimit": "256Mi"}))
+    made = claiming("said", using_all(until_told=True), shared="said")
+    made["metadata"]["annotations"] = {"nvshare.com/memory-limit": "1Gi", "nvshare.com/weight": "7"}
+    apply(made)
+    running("said")
+    assert events("said")[0]["have"] == 256
+    (client,) = (client for device in scheduler_status()["devices"] for client in device["clients"])
+    assert (client["terms"]["weight"], client["terms"]["memory_limit_bytes"]) == (3, 256 * MIB)
+    eventually("an event says it", lambda: "nvshare.com/memory-limit" in events_of("said"), 60)
+    tell_to_end("said")
+    assert ended("said") == "Succeeded"
+
+
+def test_pods_that_count_run_as_before() -> None:
+    """One that asks for ``nvshare.com/gpu`` gets a share, sees all of the GPU, and is not limited."""
+    apply(pod("counted", using_all(1)))
+    assert ended("counted", 120) == "Succeeded", log("counted")
+    said = events("counted")
+    assert said[0]["total"] == GPU_MIB
+    assert said[0]["have"] > GPU_MIB / 2
+    assert said[-1]["right"]
+
+
+@pytest.mark.parametrize("program", ["nvshare-device-plugin", "nvshare-scheduler", "kubelet", "containerd"])
+def test_killed_while_claims_are_prepared(claimed: Node, program: str) -> None:
+    """Killed again and again while pods come and go: all end well, and nothing is left of their claims."""
+    names = [f"{number}-{program}" for number in range(12)]
+    apply(*(claiming(name, using_all(1), own="of-256") for name in names))
+    for _ in range(4):
+        claimed.kill(program)
+        time.sleep(4)
+    assert {ended(name, 200) for name in names} == {"Succeeded"}, kubectl("get", "pods", "--namespace", TESTS)
+    assert all(events(name)[-1]["right"] for name in names)
+    delete(*names)
+    eventually("no claim is prepared", lambda: not prepared(claimed), 90)
+    eventually("no claim is left", lambda: not claims(), 60)
+
+
+def test_from_claims_to_counting_and_back(claimed: Node, helm: Helm) -> None:
+    """Pods of both kinds run on while the node changes; what one kind has the other does not give out."""
+    apply(claiming("claims", using_all(until_told=True), own="of-512"))
+    by_claim = running("claims")
+    helm("upgrade", str(CHART), *settings("allocation=plugin", "overcommit=null"))
+    rolled_out()
+    eventually("one share is not offered again", lambda: allocatable() == 10 * GPUS - 1, 90)
+    eventually("nothing can be claimed", lambda: not slices(), 90)
+    apply(pod("counts", ["sleep", "600"]))
+    eventually("it runs", lambda: phase("counts") == "Running", 60)
+    helm("upgrade", str(CHART), *settings())
+    rolled_out()
+    eventually("the GPUs can be claimed", lambda: len(devices()) == GPUS, 90)
+    eventually("no virtual device is left", lambda: allocatable() == 0, 60)
+    assert sorted(capacity_of(device, "shares") for device in devices()) == [9, 10]
+    assert is_untouched(by_claim)
+    assert restarts_of("counts") == 0
+    tell_to_end("claims")
+    assert ended("claims") == "Succeeded"
+    delete("counts")
+    eventually("all shares are there", lambda: {capacity_of(each, "shares") for each in devices()} == {10}, 60)
+
+
+def restarts_of(name: str) -> int:
+    """How often the pod's container was made anew."""
+    count: int = get("pod", name)["status"]["containerStatuses"][0]["restartCount"]
+    return count
+
+
+def test_nobody_writes_for_another_node(claimed: Node) -> None:
+    """With the driver's token one can't write a slice of another node, or of another driver."""
+    (own,) = slices()
+    for change in ({"nodeName": "elsewhere"}, {"driver": "gpu.example.com"}):
+        document = {
+            "apiVersion": own["apiVersion"],
+            "kind": own["kind"],
+            "metadata": {"name": "forged"},
+            "spec": {**own["spec"], **change},
+        }
+        answer = kubectl(
+            *("exec", "--namespace", SYSTEM, "daemonset/nvshare-device-plugin", "--", "python3", "-c", _CREATE),
+            json.dumps(document),
+        )
+        assert "may write only slices of" in answer, answer
+
+
+_CREATE = """
+import os, ssl, sys, urllib.error, urllib.request
+from pathlib import Path
+folder = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+where = f"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}"
+request = urllib.request.Request(
+    f"{where}/apis/resource.k8s.io/v1/resourceslices",
+    sys.argv[1].encode(),
+    {"Authorization": f"Bearer {(folder / 'token').read_text()}", "Content-Type": "application/json"},
+)
+try:
+    urllib.request.urlopen(request, context=ssl.create_default_context(cafile=folder / "ca.crt"))
+    print("written")
+except urllib.error.HTTPError as error:
+    print(error.read().decode())
+"""
+
+
+def test_the_node_shows_its_gpus(claimed: Node) -> None:
+    """A pod with a claim of a share sees one GPU, as with a virtual device."""
+    apply(template("share", None), claiming("sees", probing(), own="share"))
+    assert ended("sees") == "Succeeded"
+    (seen,) = json.loads(log("sees"))
+    assert seen["uuid"].lower() in {device["name"] for device in devices()}
