@@ -104,6 +104,11 @@ class RunDir:
         return self.root / "annotated.json"
 
     @property
+    def resource_claims(self) -> Path:
+        """What ResourceClaims of the node may have, as the device plugin told it, for the scheduler after it."""
+        return self.root / "resource-claims.json"
+
+    @property
     def node_config(self) -> Path:
         """The value of the node's label that chooses the device plugin's settings; no file: it has no such label."""
         return self.root / "node" / "config"

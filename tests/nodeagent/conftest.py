@@ -33,6 +33,8 @@ class Listener(admin_pb2_grpc.AdminServicer):
 
     told: list[dict[tuple[str, str], admin_pb2.AnnotatedTerms]] = field(default_factory=list)
     refuses: str = ""
+    overruled: list[admin_pb2.Overruled] = field(default_factory=list)
+    """What it answers."""
 
     async def SetAnnotatedTerms(  # noqa: N802
         self, request: admin_pb2.SetAnnotatedTermsRequest, context: Any
@@ -40,7 +42,7 @@ class Listener(admin_pb2_grpc.AdminServicer):
         if self.refuses:
             await context.abort(grpc.StatusCode.INTERNAL, self.refuses)
         self.told.append({(each.pod_uid, each.container): each for each in request.containers})
-        return admin_pb2.SetAnnotatedTermsResponse()
+        return admin_pb2.SetAnnotatedTermsResponse(overruled=self.overruled)
 
     @property
     def weights(self) -> dict[str, float]:

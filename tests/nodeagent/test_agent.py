@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import CapturingLogger
 
-from nvshare.admin import admin_pb2_grpc
+from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.kubernetes.api_server import Account
 from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent, DeadRunDirError
@@ -72,6 +72,22 @@ async def test_annotations_reach_the_scheduler(cluster: Cluster, agent: Callable
         await until(lambda: listener.weights == {"uid-second": 3.0}, "it was removed", WAIT)
         cluster.delete(PODS, "uid-second")
         await until(lambda: listener.weights == {}, "the pod is gone", WAIT)
+
+
+async def test_what_a_claim_overrules_is_said(cluster: Cluster, agent: Callable[[], Agent], run_dir: RunDir) -> None:
+    """As an event, though nothing of the pod has changed when the scheduler learns of the claim."""
+    listener = Listener()
+    cluster.put(PODS, pod("first", {"nvshare.com/weight": "2"}))
+    async with listening(listener, run_dir), running(agent()):
+        await until(lambda: listener.told, "it is told", WAIT)
+        assert not cluster.events
+        listener.overruled.append(
+            admin_pb2.Overruled(pod_uid="uid-first", container="main", field="weight", claim="default/c", counts="3")
+        )
+        await until(lambda: cluster.events, "there is an event", WAIT)
+    [event] = cluster.events.values()
+    why = "claim default/c says 3, and claims count before annotations"
+    assert event["message"] == f"annotation nvshare.com/weight does not count: {why}"
 
 
 async def test_a_restart_of_the_scheduler_heals(cluster: Cluster, agent: Callable[[], Agent], run_dir: RunDir) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from nvshare.admin import admin_pb2
 from nvshare.kubernetes.api_server import Account, ApiServer
 from nvshare.log import Log
 from nvshare.nodeagent.complaints import Complaints
@@ -124,3 +125,28 @@ async def test_names(cluster: Cluster, said: Said, name: str) -> None:
     (event,) = cluster.events
     assert len(event) <= 253
     assert all(part.strip("-") == part != "" for part in event.split("."))
+
+
+def overruled(container: str, field: str = "weight", counts: str = "3") -> admin_pb2.Overruled:
+    """The scheduler's word on the pod."""
+    return admin_pb2.Overruled(pod_uid="uid-a", container=container, field=field, claim="default/c", counts=counts)
+
+
+async def test_what_a_claim_overrules(cluster: Cluster, said: Said) -> None:
+    """Once for the annotation, however many containers it is for, and however often it is told."""
+    pods = [_read(pod("a", {"nvshare.com/weight": "2", "nvidia.com/container.main.gpu-memory.limit": "4Gi"}))]
+    word = [overruled("main"), overruled("side"), overruled(""), overruled("main", "memory_limit_bytes", "2.0 GiB")]
+    # Of what is no longer there: a pod, an annotation.
+    gone = [admin_pb2.Overruled(pod_uid="uid-b", field="weight"), overruled("main", "sleep")]
+    async with at_work(said.complaints.run()):
+        said.complaints.see_to(pods, [*word, *gone])
+        await until(lambda: said.results["told"] == 2, "both are told", WAIT)
+        said.complaints.see_to(pods, word)
+        assert said.complaints.present == 2
+    why = "and claims count before annotations"
+    assert sorted(messages(cluster)) == [
+        f"annotation nvidia.com/container.main.gpu-memory.limit does not count: claim default/c says 2.0 GiB, {why}",
+        f"annotation nvshare.com/weight does not count: claim default/c says 3, {why}",
+    ]
+    assert {event["reason"] for event in cluster.events.values()} == {"InvalidAnnotation"}
+    assert said.results["told"] == 2

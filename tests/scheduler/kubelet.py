@@ -46,6 +46,8 @@ class Kubelet(PodResourcesListerServicer):
         """The ids of other plugins' devices, by resource."""
         self.claims: dict[tuple[str, str, str], str] = {}
         """The drivers of those with a claim."""
+        self.claimed: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
+        """What containers have by claims of their namespace: the claim, its driver, and the device."""
         self.refuses = False
         self.asked = 0
         self.may_answer = Event()
@@ -56,7 +58,7 @@ class Kubelet(PodResourcesListerServicer):
         self.may_answer.wait()
         if self.refuses:
             _refuse(context)
-        places = {**self.held, **self.others, **self.claims}
+        places = {**self.held, **self.others, **self.claims, **self.claimed}
         return api.ListPodResourcesResponse(pod_resources=[self._pod(*place) for place in places])
 
     def _pod(self, *place: str) -> api.PodResources:
@@ -75,7 +77,19 @@ class Kubelet(PodResourcesListerServicer):
                         api.ContainerDevices(resource_name=resource, device_ids=ids)
                         for resource, ids in resources.items()
                     ],
-                    dynamic_resources=[api.DynamicResource(claim_resources=claims)],
+                    dynamic_resources=[
+                        api.DynamicResource(claim_resources=claims),
+                        *(
+                            api.DynamicResource(
+                                claim_name=claim,
+                                claim_namespace=namespace,
+                                claim_resources=[
+                                    api.ClaimResource(driver_name=of, pool_name="worker-1", device_name=device)
+                                ],
+                            )
+                            for claim, of, device in self.claimed.get((namespace, pod, container), ())
+                        ),
+                    ],
                 )
             ],
         )

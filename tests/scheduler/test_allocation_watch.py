@@ -35,8 +35,17 @@ class Situation:
         worker.submit = lambda _work, done: self.answered.append(done)
         device = Mock(side_effect=lambda uuid: NamedDevice(gpu_name(uuid), 0, listed=True))
         self.dispatcher = Mock(clients={})
+        claims = Mock(find=lambda _name: None)
         self.watch = AllocationWatch(
-            loop, worker, self.dispatcher, device, Path("/nowhere"), self.strangers, structlog.get_logger()
+            loop,
+            worker,
+            self.dispatcher,
+            device,
+            Path("/nowhere"),
+            self.strangers,
+            Mock(),
+            claims,
+            structlog.get_logger(),
         )
 
     def _call_at(self, moment: float, call: Callable[[], None]) -> Mock:

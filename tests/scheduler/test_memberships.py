@@ -25,6 +25,7 @@ from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record
+from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.registered_client import RegisteredClient
 
 DEVICE = "GPU-a"
@@ -76,7 +77,8 @@ class Shell:
             core, loop, self.log, record, self.choices, nothing, nothing, lambda _action, _clients: None, nothing
         )
         self.annotated = Annotated(self.folder / "annotated.json", self.log)
-        self.memberships = Memberships(self.dispatcher, self.choices, self.annotated, self.log)
+        self.claims = ResourceClaims(self.folder / "resource-claims.json", self.log)
+        self.memberships = Memberships(self.dispatcher, self.choices, self.annotated, self.claims, self.log)
         self.dispatcher.make_known(DEVICE, 16)
 
     def comes(self, pid: int, uid: int = 1000) -> int:
@@ -217,7 +219,7 @@ async def test_whose_word_counts(shell: Shell) -> None:
     assert shell.of(client).terms == replace(POD_TERMS, weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
     shell.memberships.set_terms("default/notebook-0/main", TWO, frozenset())
     assert shell.of(client).terms == replace(POD_TERMS, weight=2.0, priority=Priority.HIGH, compute_limit=0.5)
-    assert shell.memberships.origins("default/notebook-0/main") == Origins(("weight",), ("priority",))
+    assert shell.memberships.origins("default/notebook-0/main") == Origins(("weight",), (), ("priority",))
     shell.memberships.set_terms("default/notebook-0/main", SomeTerms(), frozenset({"weight"}))
     assert shell.of(client).terms == replace(POD_TERMS, weight=3.0, priority=Priority.HIGH, compute_limit=0.5)
     shell.memberships.annotate({})

@@ -60,7 +60,7 @@ class Agent:
         self._nodes = Mirror[Node](
             self._api, "/api/v1/nodes", f"metadata.name={options.node}", node_of, self._news.set, log
         )
-        self._link = SchedulerLink(options.run_dir.admin_socket, log)
+        self._link = SchedulerLink(options.run_dir.admin_socket, self._see_to_complaints, log)
         self._complaints = Complaints(self._api, options.node, log, self._metrics.event)
         self._report = NodeReport(self._api, options.node, log, self._metrics.written)
         self._gpu_labels = GpuLabels(self._api, options.node, options.run_dir.admin_socket, log)
@@ -144,7 +144,10 @@ class Agent:
     def _pods_changed(self) -> None:
         known = (self._pods.objects or {}).values()
         self._link.tell(request_of(known))
-        self._complaints.see_to(known)
+        self._see_to_complaints()
+
+    def _see_to_complaints(self) -> None:
+        self._complaints.see_to((self._pods.objects or {}).values(), self._link.overruled)
 
     def _heard(self, problem: str) -> None:
         self._api_problem = problem

@@ -7,7 +7,7 @@ NVIDIA's ``nvidia.com/container.NAME.gpu-memory.limit`` and ``.request`` count w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nvshare import display, terms_texts
@@ -61,6 +61,12 @@ class Wishes:
     terms: Mapping[str, Terms]
     """By container, of those of which something is said; the empty name: of the whole pod."""
     problems: tuple[Problem, ...]
+    counting: frozenset[str] = field(default=frozenset(), compare=False)
+    """The keys of all annotations that count, as far as their values go."""
+
+    def key_of(self, container: str, field: str) -> str:
+        """The annotation that says one of the terms of a container; empty: none does."""
+        return _key_of(container, field, self.counting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,17 @@ def wishes_of(annotations: Mapping[str, str], containers: Iterable[str]) -> Wish
         counting = annotations.keys() - {problem.key for problem in problems}
         terms[name], wrong = _fitting(asked, name, counting)
         unfit += [problem for problem in wrong if problem not in unfit]
-    return Wishes({name: asked for name, asked in terms.items() if asked.said()}, (*problems, *unfit))
+    said = {name: asked for name, asked in terms.items() if asked.said()}
+    counting = annotations.keys() - {problem.key for problem in (*problems, *unfit)}
+    return Wishes(said, (*problems, *unfit), frozenset(counting))
+
+
+def _key_of(container: str, field: str, counting: Set[str]) -> str:
+    """Of the annotations that count the one that says one of the terms of a container; empty: none does."""
+    name = next(name for name, key in _KEYS.items() if key.field == field)
+    keys = [f"{_PREFIX}{_CONTAINER}{container}.{name}", f"{_PREFIX}{name}"]
+    keys += [f"{_NVIDIA}{container}.{alias}" for alias, meant in _ALIASES.items() if meant == name]
+    return next((key for key in keys if key in counting), "")
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -158,11 +174,6 @@ def _fitting(terms: Terms, container: str, counting: Set[str]) -> tuple[Terms, l
     limit, request = terms.memory_limit_bytes, terms.memory_request_bytes
     if limit is None or request is None or request <= limit:
         return terms, []
-    keys = (
-        f"{_PREFIX}{_CONTAINER}{container}.memory-request",
-        f"{_PREFIX}memory-request",
-        f"{_NVIDIA}{container}.gpu-memory.request",
-    )
-    key = next(each for each in keys if each in counting)
+    key = _key_of(container, "memory_request_bytes", counting)
     message = f"a memory request of {display.size(request)} is above the memory limit of {display.size(limit)}"
     return replace(terms, memory_request_bytes=None), [Problem(key, message)]

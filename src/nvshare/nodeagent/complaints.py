@@ -1,14 +1,15 @@
-"""Says on pods what is wrong with their annotations, once each: as events, which ``kubectl describe pod`` shows."""
+"""Says on pods which annotations do not count, and why, once each: as events, which ``kubectl describe pod`` shows."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from nvshare.admin import admin_pb2
 from nvshare.kubernetes.api_server import CONFLICT, ApiError, ApiServer, Document
 from nvshare.log import Log
 from nvshare.nodeagent.annotations import Problem
@@ -45,11 +46,17 @@ class Complaints:
         """How many there were about each pod."""
         self._news = asyncio.Event()
         self.present = 0
-        """Annotations that are wrong now."""
+        """Annotations that do not count now."""
 
-    def see_to(self, pods: Iterable[Pod]) -> None:
-        """These are the node's pods now."""
-        now = {_Complaint(pod.uid, problem): pod for pod in pods if not pod.ended for problem in pod.wishes.problems}
+    def see_to(self, pods: Collection[Pod], overruled: Iterable[admin_pb2.Overruled] = ()) -> None:
+        """These are the node's pods now; ``overruled``: what their claims say otherwise than their annotations."""
+        by_claims = _by_claims(pods, overruled)
+        now = {
+            _Complaint(pod.uid, problem): pod
+            for pod in pods
+            if not pod.ended
+            for problem in (*pod.wishes.problems, *by_claims.get(pod.kernel_uid, ()))
+        }
         uids = {pod.uid for pod in pods}
         self._numbers = {uid: number for uid, number in self._numbers.items() if uid in uids}
         self._said &= now.keys()
@@ -101,6 +108,18 @@ class Complaints:
             reason=problem.message,
         )
         self._count("told")
+
+
+def _by_claims(pods: Iterable[Pod], overruled: Iterable[admin_pb2.Overruled]) -> dict[str, dict[Problem, None]]:
+    """What is to be said of overruled annotations, by the kernel's uids of the pods; once for all containers."""
+    by_uid, found = {pod.kernel_uid: pod for pod in pods}, dict[str, dict[Problem, None]]()
+    for each in overruled:
+        pod = by_uid.get(each.pod_uid)
+        # The scheduler's word may be on annotations that are no longer there.
+        if pod is not None and (key := pod.wishes.key_of(each.container, each.field)):
+            problem = Problem(key, f"claim {each.claim} says {each.counts}, and claims count before annotations")
+            found.setdefault(each.pod_uid, {})[problem] = None
+    return found
 
 
 def _event(problem: Problem, pod: Pod, node: str) -> Document:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nvshare.nodeagent.annotations import Wishes, wishes_of
+from nvshare.nodeagent.claims import ContainerClaim, claims_of
 
 _STATIC_POD = "kubernetes.io/config.mirror"
 """The annotation with the uid that kubelet, and so the kernel, calls a pod by that it runs from a file."""
@@ -42,6 +43,8 @@ class Pod:
     ending: bool
     """It has ended, or is to end: somebody deleted it."""
     wishes: Wishes
+    claims: Mapping[str, tuple[ContainerClaim, ...]]
+    """By container; the empty name: of the whole pod."""
     plugin: PluginPod | None = None
 
 
@@ -72,6 +75,7 @@ def _pod(document: dict[str, Any], plugin_namespace: str) -> Pod:
         ended=ended,
         ending=ended or bool(metadata.get("deletionTimestamp")),
         wishes=wishes_of(annotations, names),
+        claims=claims_of(spec, status),
         plugin=_plugin(spec, status) if namespace == plugin_namespace else None,
     )
 

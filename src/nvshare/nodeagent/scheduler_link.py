@@ -1,9 +1,12 @@
-"""Tells the node's scheduler what annotations ask for: all of it, again and again, so that restarts heal."""
+"""Tells the node's scheduler what annotations ask for, and which claims containers have.
+
+It tells all of it, again and again, so that restarts heal.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +29,9 @@ _OPTIONS = (*admin_channel.OPTIONS, ("grpc.initial_reconnect_backoff_ms", 200), 
 class SchedulerLink:
     """What the scheduler was told last, and whether it answers."""
 
-    def __init__(self, admin_socket: Path, log: Log) -> None:
+    def __init__(self, admin_socket: Path, changed: Callable[[], None], log: Log) -> None:
+        """``changed`` is called when ``overruled`` has changed."""
+        self._changed = changed
         self._socket = admin_socket
         self._log = log
         self._request: admin_pb2.SetAnnotatedTermsRequest | None = None
@@ -35,6 +40,8 @@ class SchedulerLink:
         """Why it does not answer; empty: it does."""
         self._taken: bool | None = None
         """Whether it took what it was told last; None: it was told nothing yet."""
+        self.overruled: tuple[admin_pb2.Overruled, ...] = ()
+        """What it was told and does not count, because claims say otherwise."""
 
     @property
     def annotated(self) -> int:
@@ -55,11 +62,11 @@ class SchedulerLink:
                 if self._request is not None:
                     self._news.clear()
                     try:
-                        await stub.SetAnnotatedTerms(self._request, timeout=_ANSWER_SECONDS)
+                        answer = await stub.SetAnnotatedTerms(self._request, timeout=_ANSWER_SECONDS)
                     except grpc.aio.AioRpcError as error:
                         self._failed(error)
                     else:
-                        self._answered()
+                        self._answered(answer)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_TELL_SECONDS):
                         await self._news.wait()
@@ -72,30 +79,46 @@ class SchedulerLink:
             self._log.warning("the scheduler does not take annotations: it is told again", reason=reason)
         self._taken = False
 
-    def _answered(self) -> None:
+    def _answered(self, answer: admin_pb2.SetAnnotatedTermsResponse) -> None:
         if not self._taken:
             self._log.info("the scheduler takes annotations", containers=self.annotated)
         self._taken = True
         self.problem = ""
+        if (overruled := tuple(answer.overruled)) != self.overruled:
+            self.overruled = overruled
+            self._changed()
 
 
 def request_of(pods: Iterable[Pod]) -> admin_pb2.SetAnnotatedTermsRequest:
-    """All that annotations of these pods say, and which of them end; the same for the same pods in any order.
+    """All that annotations of these pods say, their claims, and which pods end; the same for them in any order.
 
-    A pod without any is named as well: else it would look like one that is not known here yet.
+    A pod with nothing of that is named as well: else it would look like one that is not known here yet.
     """
     in_order = sorted(pods, key=lambda pod: pod.kernel_uid)
     return admin_pb2.SetAnnotatedTermsRequest(
         containers=[
-            admin_pb2.AnnotatedTerms(pod_uid=pod.kernel_uid, container=container, **terms.said())
+            _container_of(pod, container)
             for pod in in_order
             if not pod.ended
-            for container, terms in (pod.wishes.terms or {"": Terms()}).items()
+            for container in dict.fromkeys((*pod.wishes.terms, *pod.claims)) or ("",)
         ],
         complete=True,
         ending=[admin_pb2.PodName(namespace=pod.namespace, pod=pod.name) for pod in in_order if pod.ending],
     )
 
 
+def _container_of(pod: Pod, container: str) -> admin_pb2.AnnotatedTerms:
+    return admin_pb2.AnnotatedTerms(
+        pod_uid=pod.kernel_uid,
+        container=container,
+        claims=[
+            admin_pb2.ContainerClaim(namespace=pod.namespace, name=claim.name, request=claim.request)
+            for claim in pod.claims.get(container, ())
+        ],
+        **pod.wishes.terms.get(container, Terms()).said(),
+    )
+
+
 def _says_something(annotated: admin_pb2.AnnotatedTerms) -> bool:
-    return annotated != admin_pb2.AnnotatedTerms(pod_uid=annotated.pod_uid, container=annotated.container)
+    said = admin_pb2.AnnotatedTerms(pod_uid=annotated.pod_uid, container=annotated.container, claims=annotated.claims)
+    return annotated != said

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 
 from nvshare.device_uuid import device_bytes
 from nvshare.log import Log
+from nvshare.scheduler.clients.awaited_claims import AwaitedClaims
 from nvshare.scheduler.clients.strangers import Strangers
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus.names import NamedDevice
 from nvshare.scheduler.pods.allocations import Holding, Listed, given_twice, without_client
 from nvshare.scheduler.pods.pod_resources import KubeletError, read_containers
+from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.worker import Worker
 
 _INTERVAL_SECONDS = 3.0
@@ -34,15 +36,22 @@ class AllocationWatch:
         device: Callable[[bytes], NamedDevice],
         socket: Path,
         strangers: Strangers,
+        awaited: AwaitedClaims,
+        claims: ResourceClaims,
         log: Log,
     ) -> None:
-        """``device``: what is known of the GPU with these 16 bytes as its UUID. ``strangers`` are told every answer."""
+        """``device``: what is known of the GPU with these 16 bytes as its UUID.
+
+        ``strangers`` and ``awaited`` are told every answer. ``claims``: what nvshare's driver has told.
+        """
         self._loop = loop
         self._worker = worker
         self._dispatcher = dispatcher
         self._device = device
         self._socket = socket
         self._strangers = strangers
+        self._awaited = awaited
+        self._claims = claims
         self._log = log
         self._failing = self._heard = False
         self._containers: tuple[Listed, ...] = ()
@@ -59,10 +68,9 @@ class AllocationWatch:
         self._timer.cancel()
 
     def without_client(self) -> dict[str, list[Holding]]:
-        """The containers that hold virtual devices of a device and have no client on it, by device."""
+        """The containers that hold something of a device and have no client on it, by device."""
         clients = self._dispatcher.clients.values()
-        holdings = (held for each in self._containers for held in each.holdings)
-        return without_client(holdings, ((each.device, each.description.identity) for each in clients))
+        return without_client(self._holdings(), ((each.device, each.description.identity) for each in clients))
 
     def held(self) -> dict[str, list[Holding]] | None:
         """What containers hold, by device; None while there is no kubelet that has said it."""
@@ -70,10 +78,18 @@ class AllocationWatch:
             return None
         found: dict[str, list[Holding]] = {}
         ending = self._ending if self._loop.time() < self._ending_until else frozenset()
-        for holding in (held for each in self._containers for held in each.holdings):
+        for holding in self._holdings():
             is_ending = (holding.namespace, holding.pod) in ending
             found.setdefault(holding.device, []).append(replace(holding, ending=True) if is_ending else holding)
         return found
+
+    def _holdings(self) -> Iterator[Holding]:
+        """What containers have; who only looks after a GPU has nothing of it."""
+        for holding in (held for each in self._containers for held in each.holdings):
+            claim = self._claims.find(holding.claim)
+            parts = () if claim is None else claim.on(holding.device)
+            if not parts or not all(part.is_admin for part in parts):
+                yield replace(holding, shares=sum(part.shares for part in parts)) if parts else holding
 
     def pods_end(self, pods: Set[tuple[str, str]]) -> None:
         """These pods, by namespace and name, are to end or have ended, and no others; it has to be said again."""
@@ -94,6 +110,7 @@ class AllocationWatch:
     def _ask(self) -> None:
         self._asking, self._wanted = True, False
         self._strangers.asking()
+        self._awaited.asking()
         self._worker.submit(self._read, self._answered)
 
     def _read(self) -> tuple[Listed, ...] | KubeletError | None:
@@ -132,6 +149,7 @@ class AllocationWatch:
             self._tell()
             self._dispatcher.announce()
         self._strangers.answered(containers)
+        self._awaited.answered(containers)
 
     def _tell(self) -> None:
         """Logs what is given out twice now and was not before."""

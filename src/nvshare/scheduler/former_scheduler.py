@@ -18,6 +18,7 @@ from nvshare.scheduler.recovery.allowance import Allowances
 from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.awaited import Awaited
 from nvshare.scheduler.recovery.record import Record, Recorded
+from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.run_dir import RunDirError
 
 
@@ -29,6 +30,7 @@ class Records:
     swappers: Record
     """Processes with memory that swaps."""
     annotated: Annotated
+    resource_claims: ResourceClaims
 
 
 def open_records(run_dir: RunDir, log: Log) -> Records:
@@ -37,6 +39,7 @@ def open_records(run_dir: RunDir, log: Log) -> Records:
         _open(run_dir.holder_record, "holders", log),
         _open(run_dir.swapper_record, "processes whose memory swaps", log),
         Annotated(run_dir.annotated, log),
+        ResourceClaims(run_dir.resource_claims, log),
     )
 
 

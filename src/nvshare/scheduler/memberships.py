@@ -1,30 +1,36 @@
-"""Tells the core in which container each client is, and on which terms.
+"""Tells the core on whose account each client is, and on which terms. The core calls an account a container.
 
 The container: what the kernel says comes first. A process of a pod is in its pod's container, whatever it says. Outside
 of pods a name counts that the process says, among processes of the same user. A process without a name is in a
 container with its own clients alone. A name counts at once, so that a limit does, until it is known that the process is
 in a pod. A process that a pid namespace hides may be in any pod; it is in a container of its own.
 
-The terms: what the operator sets for a container counts, then the annotations of its pod, then the environment of its
-processes. Where their environments differ, the process counts that came first of those that are there.
+A claim: where a pod's container has one with terms for the client's GPU, the claim is the account (``accounts``). A
+claim that is told of no more counts for the clients that it has, until they are gone.
+
+The terms: what the operator sets for an account counts, then the claim, then the annotations of the pod, then the
+environment of the processes. Where their environments differ, the process counts that came first of those that are
+there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare import display
-from nvshare.container_names import PROCESS
+from nvshare.container_names import CLAIM, PROCESS, claim_of
 from nvshare.log import Log
+from nvshare.scheduler.accounts import Account, Accounts, Overruled
 from nvshare.scheduler.commands import InvalidCommandError
 from nvshare.scheduler.core.events import ContainerFound, TermsSet
 from nvshare.scheduler.core.terms import SomeTerms, Terms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.identity import Source
-from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
+from nvshare.scheduler.recovery.annotated import Annotated, Claimed, PodContainer
 from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.resource_claims import ResourceClaim, ResourceClaims
 
 _MOST_CHOICES: Final = 1024
 """Containers for which something may be set."""
@@ -42,6 +48,8 @@ class Origins:
 
     command: tuple[str, ...] = ()
     """``nvshare-ctl set`` said them."""
+    claim: tuple[str, ...] = ()
+    """The claim said them."""
     annotation: tuple[str, ...] = ()
     """Annotations of the pod said them."""
 
@@ -61,8 +69,12 @@ class _Container:
     """What its clients say, in the order in which they came."""
     places: dict[int, PodContainer] = field(default_factory=dict)
     """Of those of its clients that are in pods, by the kernel's word. A name may outlive its pod."""
+    claimed: SomeTerms = field(default_factory=SomeTerms)
+    """What its claim says, or said last."""
     differed: bool = False
     """Clients said different things, which was logged."""
+    several: bool = False
+    """A container has other claims of the GPU as well, which was logged."""
 
     @property
     def said(self) -> SomeTerms:
@@ -76,15 +88,19 @@ class _Container:
 class Memberships:
     """Every client's container."""
 
-    def __init__(self, dispatcher: Dispatcher, choices: Choices, annotated: Annotated, log: Log) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, choices: Choices, annotated: Annotated, claims: ResourceClaims, log: Log
+    ) -> None:
         self._dispatcher = dispatcher
         self._choices = choices
         self._annotated = annotated
+        self._accounts = Accounts(annotated, claims)
+        self._claims = claims
         self._log = log
         self._members: dict[int, _Member] = {}
         self._containers: dict[str, _Container] = {}
-        self.annotations_told: list[Callable[[], None]] = []
-        """Are called after the node agent told what annotations say, whether that is news or not."""
+        self.told: list[Callable[[], None]] = []
+        """Are called after node agent or driver told something, whether that is news or not."""
 
     def came(self, number: int) -> None:
         """A client was registered."""
@@ -122,23 +138,62 @@ class Memberships:
         self._choices.terms_set(container, chosen)
         self._choices.save()
         self._log.info("terms set", container=container, **chosen.said())
-        if container in self._containers:
-            self._dispatcher.feed(TermsSet(container, self._counts(container)))
+        for name in list(self._containers):
+            if container in (name, _whole(name)):
+                self._dispatcher.feed(TermsSet(name, self._counts(name)))
 
-    def annotate(self, terms: Mapping[PodContainer, SomeTerms], *, complete: bool = True) -> None:
-        """Takes what annotations say now, of all containers of the node that have any; see ``Annotated.replace``."""
+    def annotate(
+        self, terms: Mapping[PodContainer, SomeTerms], claimed: Claimed | None = None, *, complete: bool = True
+    ) -> list[Overruled]:
+        """Takes what annotations say now, of all containers of the node that have any; see ``Annotated.replace``.
+
+        The answer is what of it does not count, because claims say otherwise.
+        """
         before = {name: self._counts(name) for name in self._containers}
-        if self._annotated.replace(terms, complete=complete):
-            for name, former in before.items():
-                if (now := self._counts(name)) != former:
-                    self._log.info("terms annotated", container=name, **self._annotations(name).said())
-                    self._dispatcher.feed(TermsSet(name, now))
-        for told in self.annotations_told:
+        if self._annotated.replace(terms, claimed, complete=complete):
+            self._renew(before)
+        self._tell()
+        return self._accounts.overruled(terms)
+
+    def claim(self, claims: Iterable[ResourceClaim]) -> None:
+        """Takes what claims of the node may have now, all that there are."""
+        before = {name: self._counts(name) for name in self._containers}
+        if self._claims.replace(claims):
+            self._renew(before)
+        self._tell()
+
+    def _renew(self, before: Mapping[str, Terms]) -> None:
+        """Brings clients and terms to where they belong now; ``before``: what counted."""
+        for number in self._members:
+            self._place(number)
+        for name, container in list(self._containers.items()):
+            if (now := self._counts(name)) != before.get(name):
+                said = container.claimed.over(self._annotations(name)).said()
+                self._log.info("terms told", container=name, **said)
+                self._dispatcher.feed(TermsSet(name, now))
+
+    def _tell(self) -> None:
+        for told in self.told:
             told()
 
     def is_told_of(self, pod_uid: str) -> bool:
         """Whether all is known that annotations of a pod ask for."""
         return self._annotated.tells_of(pod_uid)
+
+    @property
+    def claims(self) -> tuple[ResourceClaim, ...]:
+        """The claims of the node, as the driver told them last."""
+        return self._claims.told
+
+    @property
+    def claim_calls(self) -> int:
+        """How often the driver has told what claims may have."""
+        return self._claims.calls
+
+    def untold_claims(self, number: int) -> tuple[str, ...]:
+        """The claims of a client's container, by the node agent's word, of which the driver has not told."""
+        place = self._place_of(number)
+        return () if place is None else self._accounts.untold(place)
 
     def clients_of(self, named: str) -> tuple[int, ...]:
         """The clients of a container, or of the process ``pid:PID``; InvalidCommandError when there are none."""
@@ -147,20 +202,23 @@ class Memberships:
             if found := tuple(each for each in self._members if f"{PROCESS}{clients[each].pid}" == named):
                 return found
         container = self._find(named)
-        if container not in self._containers:
+        of_it = [each for name, each in self._containers.items() if container in (name, _whole(name))]
+        if not of_it:
             raise UnknownContainerError(f"container {named!r} has no processes that use a GPU now")
-        return tuple(self._containers[container].members)
+        return tuple(number for each in of_it for number in each.members)
 
     def origins(self, container: str) -> Origins:
         """Where the terms of a container come from."""
         if container not in self._containers:
             return Origins()
-        command = tuple(self._choices.terms.get(container, SomeTerms()).said())
+        command = tuple(self._chosen(container).said())
+        claim = tuple(name for name in self._containers[container].claimed.said() if name not in command)
         annotation = self._annotations(container).said()
-        return Origins(command, tuple(name for name in annotation if name not in command))
+        return Origins(command, claim, tuple(name for name in annotation if name not in (*command, *claim)))
 
     def _find(self, named: str) -> str:
-        known = {*self._containers, *self._choices.terms}
+        # A claim that is an account on each of its GPUs has one name for all of them, too.
+        known = {*self._containers, *self._choices.terms, *map(_whole, self._containers)}
         if named in known:
             return named
         # Who it is of may be left out where that is clear.
@@ -176,15 +234,23 @@ class Memberships:
     def _place(self, number: int, *, news: bool = False) -> None:
         """Brings a client to the container where it belongs; ``news``: it said something."""
         member = self._members[number]
-        name = self._name(number)
+        account = self._account(number)
+        if account is None and claim_of(member.container) and self._place_of(number) is not None:
+            name = member.container
+        else:
+            name = self._name(number) if account is None else account.name
+        if account is not None and name in self._containers:
+            self._containers[name].claimed = account.terms
         if name == member.container and not news:
             return
         if name != member.container:
             self._leave(number, member.container)
-            member.container = name
+            member.container = self._dispatcher.clients[number].account = name
         terms = member.said.terms(f"@{self._dispatcher.clients[number].description.uid}")
         if name:
             self._enter(number, name, member.said)
+            if account is not None:
+                self._claimed(name, account)
             terms = self._counts(name)
         self._dispatcher.feed(ContainerFound(number, name, terms))
 
@@ -200,9 +266,30 @@ class Memberships:
                 counts=container.said.said(),
             )
         container.members[number] = said
+        if (place := self._place_of(number)) is not None:
+            container.places[number] = place
+
+    def _claimed(self, name: str, account: Account) -> None:
+        container = self._containers[name]
+        container.claimed = account.terms
+        if account.others and not container.several:
+            container.several = True
+            self._log.warning(
+                "a container has several claims of one GPU: the first one by name counts",
+                container=name,
+                others=account.others,
+            )
+
+    def _account(self, number: int) -> Account | None:
+        place = self._place_of(number)
+        return None if place is None else self._accounts.of(place, self._dispatcher.clients[number].device)
+
+    def _place_of(self, number: int) -> PodContainer | None:
+        """The container of a pod in which the kernel keeps a client; None: it is in none, or not known."""
         client = self._dispatcher.clients[number].description
-        if client.place is not None:
-            container.places[number] = PodContainer(client.place.pod_uid, client.identity.container)
+        if client.place is None:
+            return None
+        return PodContainer(client.place.pod_uid, client.identity.container)
 
     def _leave(self, number: int, name: str) -> None:
         container = self._containers.get(name)
@@ -223,14 +310,15 @@ class Memberships:
 
     def _counts(self, name: str) -> Terms:
         """The terms of a container as they count."""
-        given = self._choices.terms.get(name, SomeTerms()).over(self._annotations(name))
+        container = self._containers[name]
+        given = self._chosen(name).over(container.claimed).over(self._annotations(name))
         # Who starts a pod does not look on; a person at a terminal wants to know at once.
-        usual = SomeTerms(when_full=WhenFull.WAIT if self._containers[name].places else WhenFull.REFUSE)
-        return self._terms(name).over(usual).terms("" if given.weight is not None else _owner(name))
+        usual = SomeTerms(when_full=WhenFull.WAIT if container.places else WhenFull.REFUSE)
+        return given.over(container.said).over(usual).terms("" if given.weight is not None else _owner(name))
 
-    def _terms(self, name: str) -> SomeTerms:
-        chosen = self._choices.terms.get(name, SomeTerms())
-        return chosen.over(self._annotations(name)).over(self._containers[name].said)
+    def _chosen(self, name: str) -> SomeTerms:
+        """What the operator set for an account, and for all of the claim that it is a part of."""
+        return self._choices.terms.get(name, SomeTerms()).over(self._choices.terms.get(_whole(name), SomeTerms()))
 
     def _annotations(self, name: str) -> SomeTerms:
         terms = SomeTerms()
@@ -249,8 +337,16 @@ class Memberships:
         return f"{member.name or f'{PROCESS}{client.pid}'}@{client.description.uid}"
 
 
+def _whole(account: str) -> str:
+    """The claim of which an account is a part; of any other account the account."""
+    claim = claim_of(account)
+    return f"{CLAIM}{claim}" if claim else account
+
+
 def _owner(container: str) -> str:
     """Who owns what runs in a container, as far as weights go; empty: root outside of any pod, who may do anything."""
+    if claim_of(container):
+        return container
     user = container.rpartition("@")[2] if "@" in container else None
     if user is None:
         return container

@@ -74,6 +74,8 @@ class RegisteredClient:
     """What it had to say to whoever looks at it; the newest comes last."""
     memory_wait: str = ""
     """Why it is given no memory before more is known of it; empty: it may have some."""
+    account: str = ""
+    """What the core calls the account that it counts on (a container, or a claim); empty: one of its own."""
     started: int = 0
     """When its process started, as ``pods.processes.start_time`` says."""
     sent_terms: bool = False

@@ -14,6 +14,7 @@ from nvshare.log import Log
 from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record
+from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.run_dir import Claim, RunDirError
 from nvshare.scheduler.sockets import Sockets
 
@@ -30,7 +31,7 @@ class RunDirWatch:
         claim: Claim,
         sockets: Sockets,
         records: Sequence[Record],
-        kept: Sequence[Choices | Annotated],
+        kept: Sequence[Choices | Annotated | ResourceClaims],
         connections: Callable[[], int],
         end: Callable[[], None],
     ) -> None:

@@ -195,7 +195,7 @@ class _Running:
         hearing.unread = self._reading.unread
         self._gpus = Inventory(loop, nvml, self._dispatcher, known, log)
         self.nvml_exit = NvmlExit(loop, nvml, self._dispatcher, stop.set, options.init_error_seconds)
-        self._memberships = Memberships(self._dispatcher, choices, records.annotated, log)
+        self._memberships = Memberships(self._dispatcher, choices, records.annotated, records.resource_claims, log)
         self._claims = Claims(loop, log, run_dir, stop.set)
         self._registrar = Registrar(
             self._dispatcher,
@@ -243,6 +243,8 @@ class _Running:
             self._registrar.device,
             options.pod_resources,
             self._registrar.strangers,
+            self._registrar.awaited_claims,
+            records.resource_claims,
             log,
         )
         for gpu in known.by_uuid.values():
@@ -274,7 +276,7 @@ class _Running:
             public,
             self._new_listener,
         )
-        files, kept = (records.holders, records.swappers), (choices, records.annotated)
+        files, kept = (records.holders, records.swappers), (choices, records.annotated, records.resource_claims)
         self.run_dir_watch = RunDirWatch(
             loop, log, claim, self._sockets, files, kept, lambda: self._registrar.room.count, stop.set
         )

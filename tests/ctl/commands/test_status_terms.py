@@ -107,6 +107,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "sleep": "idle",
         "by_command": ["weight"],
         "by_annotation": ["compute_limit", "memory_limit_bytes"],
+        "by_claim": [],
     }
     assert second["terms"] == {
         "weight": 1.0,
@@ -118,6 +119,7 @@ def test_json(run_dir: RunDir, answers: Answers) -> None:
         "sleep": None,
         "by_command": [],
         "by_annotation": [],
+        "by_claim": [],
     }
     shown = status_document.to_status(document).devices[0].clients
     assert [each.terms for each in shown] == [SET, DEFAULT]

@@ -73,6 +73,22 @@ def test_documents(cluster: Cluster, kubeconfig: Path, output: str, load: object
     }
 
 
+def test_claims_of_all_nodes(cluster: Cluster, kubeconfig: Path) -> None:
+    """A line for each GPU with claims, and the sum; without claims there is no such table."""
+    assert "PROMISED" not in plugin(kubeconfig, "status").stdout
+    both = example()
+    for device, gib in zip(both.devices, (2, 3), strict=True):
+        device.claimed.promised_bytes, device.claimed.consumed_bytes = gib << 30, gib << 29
+        device.claimed.resident_bytes, device.claimed.shares = 1 << 30, gib
+    cluster.pods[0] = Pod("scheduler-2", "node-b", json.dumps(status_document.from_status(both)))
+    lines = [line.split() for line in plugin(kubeconfig, "status").stdout.splitlines()]
+    assert lines[lines.index(["NODE", "GPU", "PROMISED", "CONSUMED", "RESIDENT", "SHARES"]) + 1 :] == [
+        ["node-b", "0", "2.0", "GiB", "1.0", "GiB", "1.0", "GiB", "2"],
+        ["node-b", both.devices[1].uuid, "3.0", "GiB", "1.5", "GiB", "1.0", "GiB", "3"],
+        ["all", "5.0", "GiB", "2.5", "GiB", "2.0", "GiB", "5"],
+    ]
+
+
 SILENT = (
     (Pod("s1", "node-c", phase="Pending"), "its scheduler's pod s1 is Pending"),
     (Pod("s2", "node-d", phase="Pending", waiting="ErrImagePull"), "its scheduler's pod s2 is Pending: ErrImagePull"),

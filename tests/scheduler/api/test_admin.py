@@ -178,6 +178,7 @@ def test_nobody_may_command_there(serve: Serve) -> None:
         partial(public(scheduler).SetPolicy, admin_pb2.SetPolicyRequest(policy="off")),
         partial(public(scheduler).SetQuantum, admin_pb2.SetQuantumRequest(seconds=1)),
         partial(public(scheduler).SetScheduling, admin_pb2.SetSchedulingRequest(on=False)),
+        partial(public(scheduler).SetClaims, admin_pb2.SetClaimsRequest()),
     ):
         with pytest.raises(grpc.RpcError) as caught:
             call(timeout=TIMEOUT_SECONDS)

@@ -94,6 +94,18 @@ def test_outside_of_pods() -> None:
     assert len(clients.seen()) == 3
 
 
+def test_a_claim_is_one() -> None:
+    """Whatever pods its clients are in; another GPU's part of it has the same name there."""
+    clients = Clients()
+    for number, pod in ((1, "pod-1"), (2, "pod-2")):
+        clients.are(number, 2.0, Identity("space", pod, "main", Source.KERNEL), "claim:space/share")
+    clients.are(3, 1.0, Identity("space", "pod-3", "main", Source.KERNEL), f"claim:space/other@{GPU}")
+    assert {labels: done.held_seconds for labels, done in clients.seen().items()} == {
+        (GPU, "space", "", "claim:share"): 4.0,
+        (GPU, "space", "", "claim:other"): 1.0,
+    }
+
+
 def test_series_of_a_container_that_has_ended() -> None:
     """They stay for the next scrapes, and are gone then; a pod that is there is shown however long it does nothing."""
     clients = Clients()

@@ -135,7 +135,9 @@ class Pods:
 
     def client(self, number: int, identity: Identity) -> None:
         """A client that has had a turn."""
-        self.clients[number] = SimpleNamespace(device=DEVICE, description=SimpleNamespace(identity=Identity()))
+        self.clients[number] = SimpleNamespace(
+            device=DEVICE, account="", description=SimpleNamespace(identity=Identity())
+        )
         self.histograms.happened(come(number), [], self.now)
         self.histograms.happened(LockRequested(number), [Grant(number, number)], self.now)
         # Who it is becomes known a moment later.

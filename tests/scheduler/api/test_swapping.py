@@ -191,6 +191,9 @@ def message_of(device: DeviceSnapshot) -> admin_pb2.Device:
         lambda _container: Origins(),
         lambda _client: 0.0,
         lambda _client: "",
+        None,
+        0,
+        0,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.pods.allocations import (
+    Claimed,
     Holding,
     Listed,
     given_devices,
@@ -85,12 +86,13 @@ def test_what_other_plugins_gave(resource: str, ids: list[str], clear: bool) -> 
 @pytest.mark.parametrize(("driver", "clear"), [("gpu.nvidia.com", False), ("dra.net", True)])
 def test_what_came_by_a_claim(driver: str, clear: bool) -> None:
     """GPUs that come by one may be any."""
-    assert listed("n", "p", "c", {}, [driver]).is_clear is clear
+    assert listed("n", "p", "c", {}, [Claimed("n/c", driver, "gpu-0")]).is_clear is clear
 
 
 def container(name: str, *ids: str, pod: str = "p", gpus: tuple[str, ...] = (), driver: str = "") -> Listed:
     """One of namespace n."""
-    return listed("n", pod, name, {"nvshare.com/gpu": ids, "nvidia.com/gpu": gpus}, [driver] if driver else [])
+    claimed = [Claimed("n/c", driver, "gpu-0")] if driver else []
+    return listed("n", pod, name, {"nvshare.com/gpu": ids, "nvidia.com/gpu": gpus}, claimed)
 
 
 CONTAINERS = [

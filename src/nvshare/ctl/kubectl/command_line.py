@@ -15,7 +15,7 @@ from nvshare.ctl.options.output import Output
 _HELP = "What nvshare's schedulers say on the nodes of a cluster."
 
 _STATUS_HELP = """
-Show who holds which GPU and who waits, on every node.
+Show who holds which GPU and who waits, on every node; with claims also what these were promised, consumed and have.
 
 It runs nvshare-ctl in the scheduler's pod of each node. So you need the right to list pods in nvshare's \
 namespace and to execute commands in them (the role nvshare-operator).

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from nvshare.admin import admin_pb2
-from nvshare.container_names import given
+from nvshare.container_names import claim_of, given
 from nvshare.ctl.showing import memory
 from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
 
@@ -49,6 +49,7 @@ def _to_device(document: Document) -> admin_pb2.Device:
             awaited=_to_awaited,
             swapping=_to_swapping,
             mix=_to_mix,
+            claimed=_to_claimed,
         )
     )
 
@@ -63,6 +64,10 @@ def _to_swapping(document: Document) -> admin_pb2.Swapping:
 
 def _to_mix(document: Document) -> admin_pb2.Mix:
     return admin_pb2.Mix(**_fields(admin_pb2.Mix, document))
+
+
+def _to_claimed(document: Document) -> admin_pb2.ClaimedMemory:
+    return admin_pb2.ClaimedMemory(**_fields(admin_pb2.ClaimedMemory, document))
 
 
 def _to_client(document: Document) -> admin_pb2.Client:
@@ -118,13 +123,17 @@ def _of_device(device: admin_pb2.Device) -> Document:
         "reserve_bytes": device.reserve_bytes,
         "swapping": _of_numbers(device.swapping) if device.HasField("swapping") else None,
         "mix": _of_mix(device.mix) if device.HasField("mix") else None,
+        "claimed": _of_numbers(device.claimed) if device.HasField("claimed") else None,
         "policy": device.policy,
         "quantum_seconds": device.quantum_seconds,
         "quantum_left_seconds": left,
         "recovering": device.recovering,
         "awaited": [{"pid": holder.pid, "command": holder.command} for holder in device.awaited],
         "clients": [_of_client(client) for client in device.clients],
-        "allocations_without_client": [_of_allocation(entry) for entry in device.allocations_without_client],
+        "allocations_without_client": [
+            {**_of_allocation(entry), "claim": entry.claim or None, "shares": entry.shares}
+            for entry in device.allocations_without_client
+        ],
         "allocations_by_others": [
             {**_of_allocation(entry), "resource": entry.resource} for entry in device.allocations_by_others
         ],
@@ -153,6 +162,7 @@ def _of_client(client: admin_pb2.Client) -> Document:
         "swap": _of_numbers(client.swap) if client.HasField("swap") else None,
         "name": given(client.member_of) or None,
         "member_of": client.member_of or None,
+        "claim": claim_of(client.member_of) or None,
         "terms": _of_terms(client.terms) if client.HasField("terms") else None,
         "memory_kept_bytes": client.memory_kept_bytes,
         "held_seconds": _seconds(client.held_seconds),
@@ -186,6 +196,7 @@ def _of_terms(terms: admin_pb2.Terms) -> Document:
         "sleep": terms.sleep or None,
         "by_command": list(terms.by_command),
         "by_annotation": list(terms.by_annotation),
+        "by_claim": list(terms.by_claim),
     }
 
 

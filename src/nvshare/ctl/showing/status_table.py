@@ -17,6 +17,7 @@ from nvshare.ctl.showing.client_table import ClientTable, Row
 from nvshare.ctl.showing.status_words import (
     LABEL,
     NOT_KNOWN,
+    claimed_words,
     client_name,
     container_of,
     figures,
@@ -63,6 +64,8 @@ def _heading(device: admin_pb2.Device) -> Iterable[RenderableType]:
     yield _memory(device)
     if device.reserve_bytes:
         yield Text.assemble(("swap    ", "dim"), _swapping(device))
+    if device.HasField("claimed"):
+        yield Text.assemble(("claims  ", "dim"), claimed_words(device.claimed))
     yield Text.assemble(("turns   ", "dim"), _turns(device))
     if device.HasField("mix"):
         yield Text.assemble(("together", "dim"), f": {mix_text(device.mix)}")
@@ -155,7 +158,8 @@ def _labelled(notes: Iterable[tuple[str, Text]]) -> Table:
 
 def _allocations(device: admin_pb2.Device) -> Iterable[RenderableType]:
     for entry in device.allocations_without_client:
-        amount = display.count(len(entry.virtual_device_ids), "virtual device")
+        by_claim = f"{display.count(entry.shares, 'share')} by claim {entry.claim}"
+        amount = by_claim if entry.claim else display.count(len(entry.virtual_device_ids), "virtual device")
         yield Text.assemble(
             ("allocated, no client: ", "yellow"), escape(place(entry.identity) or "unknown container"), f", {amount}"
         )

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from nvshare import display
 from nvshare.admin import admin_pb2
-from nvshare.container_names import PROCESS, given
+from nvshare.container_names import PROCESS, claim_of, given
 from nvshare.ctl.showing import memory
 
 NOT_KNOWN = "?"
@@ -122,6 +122,8 @@ def origin(terms: admin_pb2.Terms, name: str) -> str:
     """Where one of the terms comes from, if not from the environment."""
     if name in terms.by_command:
         return " (set)"
+    if name in terms.by_claim:
+        return " (claim)"
     return " (annotation)" if name in terms.by_annotation else ""
 
 
@@ -157,8 +159,22 @@ def client_name(client: admin_pb2.Client) -> str:
     return place(client.identity) or given(client.member_of)
 
 
+def claimed_words(claimed: admin_pb2.ClaimedMemory) -> str:
+    """What claims have of a GPU."""
+    sizes = {
+        "promised": claimed.promised_bytes,
+        "consumed": claimed.consumed_bytes,
+        "kept": claimed.requested_bytes,
+        "resident": claimed.resident_bytes,
+    }
+    shares = display.count(claimed.shares, "share")
+    return f"{', '.join(f'{what} {display.size(size)}' for what, size in sizes.items())}; {shares}"
+
+
 def container_of(client: admin_pb2.Client) -> str:
-    """What ``set`` knows the container by, where that is a name; empty: it is one process alone."""
+    """What ``set`` knows the account by, where that is a name; empty: it is one process alone."""
+    if claim_of(client.member_of):
+        return given(client.member_of)
     name = client.member_of.rpartition("@")[0]
     return "" if name.startswith(PROCESS) else name
 
@@ -199,7 +215,8 @@ def notes(device: admin_pb2.Device, clients: Sequence[admin_pb2.Client]) -> Iter
             yield _note("moving", client, text)
     for client in clients:
         if said := ", ".join(f"{text}{origin(client.terms, name)}" for name, text in told(client).items()):
-            by_name = "" if place(client.identity) or not client.member_of else f"{client.member_of}: "
+            is_container = place(client.identity) and not claim_of(client.member_of)
+            by_name = "" if is_container or not client.member_of else f"{client.member_of}: "
             yield _note("terms", client, Text(f"{by_name}{said}", "dim"))
     yield from _gangs(clients)
     for client in clients:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -14,12 +14,14 @@ import grpc
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
 from nvshare.scheduler.api import status
+from nvshare.scheduler.api.claims_message import claimed_message, claims_of, named_claims, overruled_message
 from nvshare.scheduler.api.sleep_commands import CantSleepError, SleepCommands
+from nvshare.scheduler.api.terms_message import taken_back, terms_of
 from nvshare.scheduler.api.timeline import Timeline
 from nvshare.scheduler.api.timeline_message import timeline_message
 from nvshare.scheduler.commands import InvalidCommandError, UnknownDeviceError
 from nvshare.scheduler.core.events import Policy
-from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
+from nvshare.scheduler.core.memory.ledger import reserve_of, usual_context_bytes
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Memberships, UnknownContainerError
@@ -35,7 +37,6 @@ LONGEST_TIMELINE = 86400.0
 _PAUSE_PER_COST = 20.0
 """A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
 
-_TERMS = {field.name for field in fields(SomeTerms)}
 _ONLY_SHOWN = "this socket only shows the status"
 
 
@@ -187,7 +188,8 @@ class StatusService(admin_pb2_grpc.AdminServicer):
         clients, now = self._dispatcher.clients, asyncio.get_running_loop().time()
         allocations = self._allocations
         unused, given_twice, held = allocations.unused(), allocations.given_twice(), allocations.held()
-        host_memory = self._dispatcher.host_memory()
+        host_memory, claims = self._dispatcher.host_memory(), self._memberships.claims
+        settings = self._dispatcher.choices.settings
         return admin_pb2.Status(
             version=self._version,
             scheduler_pid=os.getpid(),
@@ -213,6 +215,9 @@ class StatusService(admin_pb2_grpc.AdminServicer):
                     self._memberships.origins,
                     partial(self._timeline.asleep_seconds, now=now),
                     self._sleep_commands.awake_reason,
+                    claimed_message(each, claims),
+                    usual_context_bytes(each.total_bytes, settings.assumed_pinned_bytes),
+                    reserve_of(each.total_bytes, settings.reserve_bytes),
                 )
                 for each in sorted(self._dispatcher.snapshot(), key=lambda each: self._place(each.device))
             ],
@@ -262,7 +267,7 @@ class AdminService(StatusService):
     ) -> admin_pb2.Status:
         """Sets terms of a container."""
         try:
-            self._memberships.set_terms(request.container, _terms(request), _taken_back(request))
+            self._memberships.set_terms(request.container, terms_of(request), taken_back(request))
         except InvalidCommandError as error:
             await _refuse(context, error)
         return self._done()
@@ -288,14 +293,25 @@ class AdminService(StatusService):
     ) -> admin_pb2.SetAnnotatedTermsResponse:
         """Takes what annotations of the node's pods say now, and which of the pods end."""
         try:
-            self._memberships.annotate(
-                {PodContainer(each.pod_uid, each.container): _terms(each) for each in request.containers},
+            overruled = self._memberships.annotate(
+                {PodContainer(each.pod_uid, each.container): terms_of(each) for each in request.containers},
+                named_claims(request),
                 complete=request.complete,
             )
         except InvalidCommandError as error:
             await _refuse(context, error)
         self._allocations.pods_end({(each.namespace, each.pod) for each in request.ending})
-        return admin_pb2.SetAnnotatedTermsResponse()
+        return admin_pb2.SetAnnotatedTermsResponse(overruled=map(overruled_message, overruled))
+
+    async def SetClaims(  # noqa: N802
+        self, request: admin_pb2.SetClaimsRequest, context: Context
+    ) -> admin_pb2.SetClaimsResponse:
+        """Takes what claims of the node may have now."""
+        try:
+            self._memberships.claim(claims_of(request, lambda uuid: self._device(uuid) or ""))
+        except InvalidCommandError as error:
+            await _refuse(context, error)
+        return admin_pb2.SetClaimsResponse()
 
     def _done(self) -> admin_pb2.Status:
         """The state after something was set."""
@@ -332,50 +348,6 @@ def _policy(text: str) -> Policy:
     except ValueError:
         allowed = ", ".join(policy.value for policy in Policy)
         raise InvalidCommandError(f"policy {text!r} is not allowed; {allowed} are") from None
-
-
-def _terms(request: admin_pb2.SetTermsRequest | admin_pb2.AnnotatedTerms) -> SomeTerms:
-    values = {field.name: value for field, value in request.ListFields() if field.name in _TERMS}
-    if "priority" in values:
-        values["priority"] = _priority(values["priority"])
-    if "when_full" in values:
-        values["when_full"] = _when_full(values["when_full"])
-    if "sleep" in values:
-        values["sleep"] = _sleep(values["sleep"])
-    terms = SomeTerms(**values)
-    try:
-        terms.check()
-    except ValueError as error:
-        raise InvalidCommandError(str(error)) from None
-    return terms
-
-
-def _priority(text: str) -> Priority:
-    try:
-        return Priority[text.upper()]
-    except KeyError:
-        allowed = ", ".join(priority.name.lower() for priority in Priority)
-        raise InvalidCommandError(f"priority {text!r} is not allowed; {allowed} are") from None
-
-
-def _when_full(text: str) -> WhenFull:
-    try:
-        return WhenFull(text)
-    except ValueError:
-        raise InvalidCommandError(f"{text!r} is not allowed where memory is full; {', '.join(WhenFull)} are") from None
-
-
-def _sleep(text: str) -> SleepWhen:
-    try:
-        return SleepWhen(text)
-    except ValueError:
-        raise InvalidCommandError(f"sleep {text!r} is not allowed; {', '.join(SleepWhen)} are") from None
-
-
-def _taken_back(request: admin_pb2.SetTermsRequest) -> frozenset[str]:
-    if unknown := [name for name in request.taken_back if name not in _TERMS]:
-        raise InvalidCommandError(f"{unknown[0]!r} is none of the terms; {', '.join(sorted(_TERMS))} are")
-    return frozenset(request.taken_back)
 
 
 async def _refuse(context: Context, error: InvalidCommandError) -> NoReturn:

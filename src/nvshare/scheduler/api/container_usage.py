@@ -95,5 +95,5 @@ class ContainerUsage:
         known = self._clients()[client.client]
         identity = known.description.identity
         if identity.source is Source.KERNEL:
-            return in_pod(known.device, identity)
+            return in_pod(known.device, identity, client.container)
         return outside(known.device, client.container)

@@ -69,7 +69,7 @@ class TurnHistograms:
         return (device, "", "", "") if client is None else self._place(client, device)
 
     def _place(self, client: RegisteredClient, device: str) -> Labels:
-        return self._places.admit(in_pod(device, client.description.identity))
+        return self._places.admit(in_pod(device, client.description.identity, client.account))
 
     def _remove_old(self) -> None:
         for client in self._clients().values():

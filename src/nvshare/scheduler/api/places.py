@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nvshare.container_names import PROCESS
+from nvshare.container_names import CLAIM, PROCESS, claim_of
 from nvshare.scheduler.pods.identity import Identity, Source
 
 LABELS = ("gpu", "namespace", "pod", "container")
@@ -18,8 +18,14 @@ _MOST_OUTSIDE = _MOST_PLACES // 2
 """With more than so many, one that is in no pod gets none: what processes say is to take no pod's place."""
 
 
-def in_pod(device: str, identity: Identity) -> Labels:
-    """The labels of a container that the kernel says, on a device; without names for any other."""
+def in_pod(device: str, identity: Identity, account: str) -> Labels:
+    """The labels of who is in a pod by the kernel's word, on a device; without names for any other.
+
+    Those of the container, or of the claim by which it uses the device if that is the account.
+    """
+    if claim := claim_of(account):
+        namespace, _, name = claim.partition("/")
+        return device, namespace, "", f"{CLAIM}{name}"
     if identity.source is not Source.KERNEL:
         return device, "", "", ""
     return device, identity.namespace, identity.pod, identity.container
@@ -36,8 +42,8 @@ def outside(device: str, member_of: str) -> Labels:
 
 def is_one(labels: Labels) -> bool:
     """Whether they are those of one container, and not of several that count as one."""
-    _gpu, _namespace, pod, container = labels
-    return bool(pod or container.rpartition("@")[0])
+    _gpu, namespace, pod, container = labels
+    return bool(namespace or pod or container.rpartition("@")[0])
 
 
 class Places:
@@ -49,7 +55,7 @@ class Places:
 
     def admit(self, labels: Labels) -> Labels:
         """The labels under which a container counts now: its own, or those of nobody where there is no room."""
-        most = _MOST_PLACES if labels[2] else _MOST_OUTSIDE
+        most = _MOST_PLACES if labels[1] or labels[2] else _MOST_OUTSIDE
         if not any(labels[1:]) or (labels not in self._used and len(self._used) >= most):
             return labels[0], "", "", ""
         self._used[labels] = self._now()

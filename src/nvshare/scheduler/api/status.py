@@ -36,12 +36,17 @@ def device_message(
     origins: Callable[[str], Origins],
     asleep_seconds: Callable[[int], float],
     awake_reason: Callable[[int], str],
+    claimed: admin_pb2.ClaimedMemory | None,
+    assumed_context_bytes: int,
+    reserve_bytes: int,
 ) -> admin_pb2.Device:
     """A device, its clients, its holdings, of them the ``unused``, those of other plugins and the holders it waits for.
 
     ``gpu``: None where NVML does not show it. ``measured``: whether the memory of processes that are no clients is
     known. ``origins``: where the terms of a container come from. ``asleep_seconds``: for how long a client has been
-    asleep, or waking. ``awake_reason``: why the process of one can't sleep, whatever it does.
+    asleep, or waking. ``awake_reason``: why the process of one can't sleep, whatever it does. ``claimed``: what claims
+    have of it. ``assumed_context_bytes``: what a context is taken to take before it is measured.
+    ``reserve_bytes``: what stays free of it once memory swaps there.
     """
     return admin_pb2.Device(
         uuid=snapshot.device,
@@ -54,7 +59,6 @@ def device_message(
         quantum_left_seconds=snapshot.quantum_left_seconds,
         recovering=snapshot.recovering,
         reserve_bytes=snapshot.reserve_bytes,
-        swap_reserve_bytes=snapshot.swap_reserve_bytes,
         swapping=_swapping_message(snapshot.traffic),
         mix=None if snapshot.mix is None else _mix_message(snapshot.mix),
         clients=[
@@ -70,6 +74,9 @@ def device_message(
         allocations_without_client=[_allocation_message(holding) for holding in unused],
         allocations_by_others=[_allocation_message(holding) for holding in given_twice],
         allocations=[_allocation_message(holding) for holding in held],
+        claimed=claimed,
+        assumed_context_bytes=assumed_context_bytes,
+        swap_reserve_bytes=reserve_bytes,
         awaited=[admin_pb2.AwaitedHolder(pid=holder.pid, command=holder.command) for holder in awaited],
     )
 
@@ -155,6 +162,7 @@ def _terms_message(terms: Terms, origins: Origins) -> admin_pb2.Terms:
         sleep=terms.sleep or "",
         by_command=origins.command,
         by_annotation=origins.annotation,
+        by_claim=origins.claim,
     )
 
 
@@ -194,6 +202,8 @@ def _allocation_message(holding: Holding) -> admin_pb2.Allocation:
         virtual_device_ids=holding.virtual_device_ids,
         resource=holding.resource,
         ending=holding.ending,
+        claim=holding.claim,
+        shares=holding.shares,
     )
 
 

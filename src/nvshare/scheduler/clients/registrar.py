@@ -8,6 +8,7 @@ from dataclasses import replace
 from nvshare.device_uuid import device_bytes
 from nvshare.log import Log
 from nvshare.protocol import legacy
+from nvshare.scheduler.clients.awaited_claims import AwaitedClaims
 from nvshare.scheduler.clients.connection import Connection
 from nvshare.scheduler.clients.deadlines import Deadlines
 from nvshare.scheduler.clients.descriptions import Descriptions
@@ -70,7 +71,8 @@ class Registrar:
         self._awaited = awaited
         self._swapping = swapping
         self._memberships = memberships
-        self._unknown = UnknownClients(dispatcher, memberships, await_annotations)
+        self.awaited_claims = AwaitedClaims(memberships)
+        self._unknown = UnknownClients(dispatcher, memberships, self.awaited_claims, await_annotations)
         self._log = log
         self.room = Room[Connection](0)
         self.strangers = Strangers()

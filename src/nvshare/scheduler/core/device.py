@@ -259,7 +259,6 @@ class Device:
             traffic=self.residency.traffic.snapshot(),
             total_measured=self.ledger.total_measured,
             reserve_bytes=self.ledger.reserve_bytes,
-            swap_reserve_bytes=self.ledger.swap_reserve_bytes,
             shortage_bytes=self.ledger.shortage_bytes,
             in_doubt=self.residency.is_measurement_awaited,
             mix=lock.mix.snapshot(now),

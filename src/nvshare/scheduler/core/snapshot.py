@@ -269,8 +269,6 @@ class DeviceSnapshot:
     """False: ``total_bytes`` is the least that a client claims, 0 if none does."""
     reserve_bytes: int = 0
     """What stays free for what the driver takes unasked; 0 where nothing swaps."""
-    swap_reserve_bytes: int = 0
-    """The same, whether anything swaps now or not."""
     shortage_bytes: int = 0
     in_doubt: bool = False
     """A growth waits for the next measurement."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from nvshare.scheduler.pods.identity import Identity, Source
 
+DRIVER: Final = "gpu.nvshare.com"
+"""nvshare's driver of claims."""
+_CLAIMED_DEVICE = re.compile(r"(gpu|mig)(-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+"""How it calls the devices that it gives: by their UUIDs in lower case."""
 _GPU = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?![0-9a-fA-F]).*")
 """The form of the ids of plugins that give GPUs by their UUIDs; what follows tells parts of one GPU apart."""
 _VIRTUAL_DEVICE = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F-]{36})__[0-9]+")
@@ -27,7 +32,11 @@ class Holding:
     """The GPU's UUID."""
     virtual_device_ids: tuple[str, ...]
     resource: str = ""
-    """As another plugin calls it; empty: virtual devices of nvshare's."""
+    """As another plugin calls it; empty: virtual devices of nvshare's, or a claim of its driver."""
+    claim: str = ""
+    """NAMESPACE/NAME of the claim by which it is held; empty: virtual devices."""
+    shares: int = 0
+    """Of the GPU, that the whole claim has; 0: none, or not known."""
     ending: bool = False
     """Its pod is to end, or has ended: it is free soon."""
 
@@ -40,19 +49,33 @@ class Listed:
     pod: str
     container: str
     holdings: tuple[Holding, ...] = ()
-    """Of nvshare's virtual devices, one for each GPU."""
+    """Of nvshare's virtual devices and of its driver's claims, one for each GPU, and for each claim of it."""
     others: tuple[Holding, ...] = ()
     """Of other plugins' devices, one for each GPU and resource."""
     is_clear: bool = True
     """False: it may have been given GPUs of which kubelet does not say which ones they are."""
+    claims: tuple[tuple[str, str], ...] = ()
+    """The claims that it has, of any driver: NAMESPACE/NAME, and the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A device that a container was given by a claim."""
+
+    claim: str
+    """NAMESPACE/NAME"""
+    driver: str
+    device: str
+    """As the driver calls it."""
 
 
 def listed(
-    namespace: str, pod: str, container: str, devices: Mapping[str, Iterable[str]], drivers: Iterable[str]
+    namespace: str, pod: str, container: str, devices: Mapping[str, Iterable[str]], claimed: Iterable[Claimed]
 ) -> Listed:
-    """A container with the ids of its devices by resource, and the ``drivers`` of what it was given by claims."""
+    """A container with the ids of its devices by resource, and what it was given by claims."""
+    claimed = tuple(claimed)
     others: list[Holding] = []
-    is_clear = not any(map(_GIVES_GPUS.fullmatch, drivers))
+    is_clear = not any(_GIVES_GPUS.fullmatch(each.driver) for each in claimed)
     for resource, ids in sorted(devices.items()):
         by_device: dict[str, list[str]] = {}
         for device_id in sorted(ids):
@@ -64,7 +87,16 @@ def listed(
                 is_clear = False
         others += [Holding(namespace, pod, container, gpu, tuple(ids), resource) for gpu, ids in by_device.items()]
     holdings = holdings_of(namespace, pod, container, (each for ids in devices.values() for each in ids))
-    return Listed(namespace, pod, container, holdings, tuple(others), is_clear)
+    ours = sorted({(each.claim, gpu) for each in claimed if (gpu := _claimed_gpu(each))})
+    by_claims = tuple(Holding(namespace, pod, container, gpu, (), claim=claim) for claim, gpu in ours)
+    claims = tuple(sorted({(each.claim, each.driver) for each in claimed}))
+    return Listed(namespace, pod, container, (*holdings, *by_claims), tuple(others), is_clear, claims)
+
+
+def _claimed_gpu(claimed: Claimed) -> str:
+    """The UUID of a GPU that nvshare's driver gave; empty: it is none."""
+    match = _CLAIMED_DEVICE.fullmatch(claimed.device) if claimed.driver == DRIVER else None
+    return "" if match is None else f"{match[1].upper()}{match[2]}"
 
 
 def holdings_of(namespace: str, pod: str, container: str, device_ids: Iterable[str]) -> tuple[Holding, ...]:
@@ -79,8 +111,9 @@ def holdings_of(namespace: str, pod: str, container: str, device_ids: Iterable[s
 def given_devices(containers: Sequence[Listed], identity: Identity) -> frozenset[str] | None:
     """The GPUs that a client with this identity may use; None: that can't be told from these containers.
 
-    It can be told of containers in which kubelet gave out virtual devices. A container that has none of them may use
-    what its pod has. Kubelet lists no init containers, and none that came into the pod later: their GPUs are not known.
+    It can be told of containers in which kubelet gave out virtual devices, or GPUs by claims. A container that has none
+    of them may use what its pod has. Kubelet lists no init containers, and none that came into the pod later: their
+    GPUs are not known.
     """
     if identity.source is not Source.KERNEL or not identity.namespace:
         return None

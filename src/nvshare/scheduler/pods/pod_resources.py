@@ -8,7 +8,7 @@ import grpc
 
 from nvshare.kubelet import podresources_v1_pb2 as api
 from nvshare.kubelet.podresources_v1_pb2_grpc import PodResourcesListerStub
-from nvshare.scheduler.pods.allocations import Listed, listed
+from nvshare.scheduler.pods.allocations import Claimed, Listed, listed
 from nvshare.unix_sockets import grpc_address
 
 _ANSWER_SECONDS = 5.0
@@ -40,5 +40,9 @@ def _listed(pod: api.PodResources, container: api.ContainerResources) -> Listed:
     for each in container.devices:
         # One entry for each NUMA node.
         devices.setdefault(each.resource_name, []).extend(each.device_ids)
-    drivers = [claim.driver_name for claims in container.dynamic_resources for claim in claims.claim_resources]
-    return listed(pod.namespace, pod.name, container.name, devices, drivers)
+    claimed = [
+        Claimed(f"{claim.claim_namespace}/{claim.claim_name}", resource.driver_name, resource.device_name)
+        for claim in container.dynamic_resources
+        for resource in claim.claim_resources
+    ]
+    return listed(pod.namespace, pod.name, container.name, devices, claimed)

@@ -1,4 +1,4 @@
-"""What annotations of this node's pods ask for, kept in the run directory for the next scheduler.
+"""What annotations of this node's pods ask for, and which claims their containers have, kept for the next scheduler.
 
 The node agent tells it. It may come back later than the scheduler, or not while the Kubernetes API is away. Until then
 its last word counts. A pod is named by its uid: one of the same name that is made anew has another uid, and inherits
@@ -28,6 +28,20 @@ class PodContainer:
     """Empty: processes of the pod of which it is not known in which container they are."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamedClaim:
+    """A ResourceClaim that a container names."""
+
+    full_name: str
+    """NAMESPACE/NAME"""
+    request: str = ""
+    """Of it only what this request has; empty: all."""
+
+
+Claimed = Mapping[PodContainer, tuple[NamedClaim, ...]]
+"""The claims of the containers that have any."""
+
+
 class Annotated:
     """The terms of annotated containers."""
 
@@ -36,11 +50,12 @@ class Annotated:
         self._path = path
         self._log = log
         self._terms: dict[PodContainer, SomeTerms] = {}
+        self._claimed: dict[PodContainer, tuple[NamedClaim, ...]] = {}
         self._complete = True
         """Pods without annotations are told of, too."""
         self._pods: frozenset[str] = frozenset()
         try:
-            self._terms = _read(json.loads(path.read_text()))
+            self._terms, self._claimed = _read(json.loads(path.read_text()))
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -58,19 +73,27 @@ class Annotated:
         """What counts for a container."""
         return self._terms.get(container, SomeTerms())
 
+    def claims_of(self, container: PodContainer) -> tuple[NamedClaim, ...]:
+        """The claims that a container has."""
+        return self._claimed.get(container, ())
+
     def tells_of(self, pod_uid: str) -> bool:
         """Whether all is known that annotations of a pod ask for. An older node agent names only pods with some."""
         return not self._complete or pod_uid in self._pods
 
-    def replace(self, terms: Mapping[PodContainer, SomeTerms], *, complete: bool = True) -> bool:
+    def replace(
+        self, terms: Mapping[PodContainer, SomeTerms], claimed: Claimed | None = None, *, complete: bool = True
+    ) -> bool:
         """Takes these for all that there are, and writes them; whether that changes anything.
 
-        ``complete``: pods without annotations are among them, with an entry that says nothing.
+        ``claimed``: of containers that ``terms`` name. ``complete``: pods without annotations are among them, with an
+        entry that says nothing.
         """
         self._complete = complete
-        if terms == self._terms:
+        claimed = claimed or {}
+        if (terms, claimed) == (self._terms, self._claimed):
             return False
-        self._terms = dict(terms)
+        self._terms, self._claimed = dict(terms), dict(claimed)
         self._pods = _pods(terms)
         self._save()
         return True
@@ -82,7 +105,12 @@ class Annotated:
 
     def _save(self) -> None:
         document = [
-            {"pod_uid": container.pod_uid, "container": container.name, "terms": terms.said()}
+            {
+                "pod_uid": container.pod_uid,
+                "container": container.name,
+                "terms": terms.said(),
+                "claims": [[claim.full_name, claim.request] for claim in self.claims_of(container)],
+            }
             for container, terms in self._terms.items()
         ]
         try:
@@ -95,11 +123,15 @@ class Annotated:
             )
 
 
-def _read(document: Any) -> dict[PodContainer, SomeTerms]:
-    return {
-        PodContainer(str(entry["pod_uid"]), str(entry["container"])): documents.some_terms(entry["terms"])
-        for entry in document
+def _read(document: Any) -> tuple[dict[PodContainer, SomeTerms], dict[PodContainer, tuple[NamedClaim, ...]]]:
+    """An older scheduler wrote no claims."""
+    entries = {PodContainer(str(entry["pod_uid"]), str(entry["container"])): entry for entry in document}
+    terms = {container: documents.some_terms(entry["terms"]) for container, entry in entries.items()}
+    claimed = {
+        container: tuple(NamedClaim(str(name), str(request)) for name, request in entry.get("claims", ()))
+        for container, entry in entries.items()
     }
+    return terms, {container: claims for container, claims in claimed.items() if claims}
 
 
 def _pods(terms: Mapping[PodContainer, SomeTerms]) -> frozenset[str]:

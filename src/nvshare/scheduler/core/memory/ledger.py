@@ -49,6 +49,18 @@ PyTorch. HEADROOM_SHARE of the device if that is less."""
 HEADROOM_SHARE: Final = 0.1
 
 
+def reserve_of(total_bytes: int, chosen_bytes: int | None) -> int:
+    """What stays free on a device of this size where memory swaps; ``chosen_bytes``: None stands for a share of it."""
+    if chosen_bytes is not None:
+        return chosen_bytes
+    return min(int(total_bytes * RESERVE_MOST), max(RESERVE_BYTES, int(total_bytes * RESERVE_SHARE)))
+
+
+def usual_context_bytes(total_bytes: int, assumed_bytes: int) -> int:
+    """What a context is taken to take, before any was measured, on a device of this size where memory swaps."""
+    return min(assumed_bytes, int(total_bytes * ASSUMED_SHARE)) if total_bytes else assumed_bytes
+
+
 class Ledger:
     """The memory of one device and the sums of its clients' memory.
 
@@ -141,7 +153,7 @@ class Ledger:
         total = self.total_bytes or memory.claimed_total_bytes
         if memory.backend is not Backend.SWAP or not total:
             return assumed_bytes
-        return max(min(assumed_bytes, int(total * ASSUMED_SHARE)), self._least_context_bytes)
+        return max(usual_context_bytes(total, assumed_bytes), self._least_context_bytes)
 
     def depart(self, departed_bytes: int) -> None:
         """A client that is gone had so much that is not known to be free; negative: now it is."""
@@ -188,17 +200,9 @@ class Ledger:
 
     def _add_up(self) -> None:
         self.total_bytes = total = self._measured_total_bytes or self._smallest_claim
-        self.reserve_bytes = self.swap_reserve_bytes if self._swapping else 0
+        self.reserve_bytes = reserve_of(total, self._chosen_reserve_bytes) if self._swapping else 0
         self.left_bytes = self.all_bytes - self._fixed_bytes - self.departed_bytes
         self.alone_bytes = self.left_bytes + self.reserve_bytes
         slack = max(OUTGROWN_BYTES, int(total * OUTGROWN_SHARE)) if total else 0
         # Where memory swaps there is no paging to make up for it: only the reserve.
         self.slack_bytes = self.reserve_bytes if self._swapping else slack
-
-    @property
-    def swap_reserve_bytes(self) -> int:
-        """What stays free where memory swaps, whether any does now or not."""
-        if self._chosen_reserve_bytes is not None:
-            return self._chosen_reserve_bytes
-        total = self.total_bytes
-        return min(int(total * RESERVE_MOST), max(RESERVE_BYTES, int(total * RESERVE_SHARE)))
