@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.nodeagent.fake_api import NAMESPACE, pod
 
 from nvshare.nodeagent.claims import ContainerClaim, claims_of
 from nvshare.nodeagent.pods import reader
 from nvshare.nodeagent.scheduler_link import request_of
+from tests.kubernetes.documents import NAMESPACE, pod
 
 read = reader(NAMESPACE)
 SHARE = ContainerClaim("share")
