@@ -114,6 +114,7 @@ def test_what_can_be_claimed(claimed: Node) -> None:
     delete("one")
 
 
+@pytest.mark.timeout(800)
 def test_forty_pods_of_all_sizes() -> None:
     """All are placed, as others end; each gets what it claimed and no more, and no GPU's requests are above it."""
     wanted = {f"job-{number}": SIZES[number % len(SIZES)] for number in range(JOBS)}
@@ -123,7 +124,7 @@ def test_forty_pods_of_all_sizes() -> None:
     while any(each["status"]["phase"] in {"Pending", "Running"} for each in jobs()):
         assert breaches() == []
         looked += 1
-        assert time.monotonic() < begin + 300, kubectl("get", "pods", "--namespace", TESTS)
+        assert time.monotonic() < begin + 600, kubectl("get", "pods", "--namespace", TESTS)
     print(f"{JOBS} pods took {time.monotonic() - begin:.0f} s; the status was looked at {looked} times")
     assert {each["metadata"]["name"]: each["status"]["phase"] for each in jobs()} == dict.fromkeys(wanted, "Succeeded")
     for name, size in wanted.items():
