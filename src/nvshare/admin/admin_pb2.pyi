@@ -514,7 +514,7 @@ class AnnotatedTerms(_message.Message):
     """never, pressure or idle."""
     @_builtins.property
     def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerClaim]:
-        """The container's claims of nvshare's driver, those included that Kubernetes made for it."""
+        """The container's claims, those included that Kubernetes made for it: a pod does not say whose driver serves them."""
 
     def __init__(
         self,
