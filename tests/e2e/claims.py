@@ -138,7 +138,7 @@ def breaches() -> list[str]:
     """What the scheduler's status shows now that no claim may lead to."""
     found = []
     for device in scheduler_status()["devices"]:
-        requested = device.get("claimed", {}).get("requested_bytes", 0)
+        requested = (device["claimed"] or {}).get("requested_bytes", 0)
         if requested > device["total_bytes"]:
             found.append(f"{requested} of {device['total_bytes']} bytes are requested")
         for account, clients in accounts(device).items():
