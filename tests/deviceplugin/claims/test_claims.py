@@ -13,7 +13,7 @@ import pytest
 
 from nvshare.deviceplugin.claims.claim import ClaimError, Record
 from nvshare.deviceplugin.claims.claims import Claims
-from nvshare.deviceplugin.claims.records import content, record_in
+from nvshare.deviceplugin.claims.records import RecordFiles, content, record_in
 from tests.deviceplugin.claims.bench import GIB, GPU_A, GPU_B, NodeOfClaims, claim, configuration, result
 from tests.polling import until
 
@@ -128,6 +128,26 @@ async def test_left_overs(node: NodeOfClaims) -> None:
     node.start()
     assert sorted(file.name for file in node.cdi.iterdir()) == ["nvshare.com-claim-u.json", "nvshare.com-gpu.json"]
     assert [file.name for file in node.records.iterdir()] == ["u.json"]
+
+
+def test_asking_whether_there_are_records(node: NodeOfClaims) -> None:
+    """Whoever only asks removes nothing: another may be writing."""
+    files = RecordFiles(node.records)
+    assert list(files.uids()) == []
+    node.records.mkdir(parents=True)
+    (node.records / ".w.json.x2").touch()
+    (node.records / "u.json").touch()
+    assert list(files.uids()) == ["u"]
+    assert len(list(node.records.iterdir())) == 2
+
+
+async def test_cdi_folder_that_can_not_be_cleaned(node: NodeOfClaims) -> None:
+    """What is left there of former claims is said, and keeps nobody from being served."""
+    node.api.add(claim("u"))
+    (node.cdi / "nvshare.com-claim-v.json").mkdir()
+    claims = node.start()
+    assert "can't be removed" in node.logged[0]
+    await prepare(claims)
 
 
 async def test_damaged_record(node: NodeOfClaims) -> None:

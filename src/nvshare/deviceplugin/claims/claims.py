@@ -74,7 +74,8 @@ class Claims:
     def load(self) -> None:
         """Reads the records, and removes what is left of claims that have none. OSError; may wait for the disk."""
         with self._disk:
-            uids = list(self._files.uids())
+            self._files.remove_half_written()
+            uids = sorted(self._files.uids())
             for uid in uids:
                 try:
                     record = self._files.read(uid)
@@ -86,7 +87,10 @@ class Claims:
                 if record is not None:
                     self._records[uid] = record
             # That of a damaged record stays: its containers may be made anew.
-            self._cdi.remove_others(uids)
+            try:
+                self._cdi.remove_others(uids)
+            except OSError as error:
+                self._log.warning("CDI files of former claims can't be removed", reason=str(error))
 
     async def prepare(self, uid: str, namespace: str, name: str) -> Record:
         """What the claim has, once its record and its CDI devices are written. ClaimError, whose text is for people."""

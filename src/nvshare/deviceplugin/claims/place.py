@@ -29,6 +29,6 @@ class Place:
     def has_records(self) -> bool:
         """Whether any claim is prepared. May wait for the disk."""
         try:
-            return any(RecordFiles(self.records).uids()) if self.records.is_dir() else False
+            return any(RecordFiles(self.records).uids())
         except OSError:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,16 @@ class RecordFiles:
     folder: Path
 
     def uids(self) -> Iterator[str]:
-        """The claims that have a file; what a killed program left half written is removed. OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for file in sorted(self.folder.iterdir()):
-            if file.name.startswith("."):
-                file.unlink(missing_ok=True)
-            elif file.suffix == ".json":
-                yield file.stem
+        """The claims that have a file; none where there is no folder. OSError."""
+        with suppress(FileNotFoundError):
+            for file in self.folder.iterdir():
+                if file.suffix == ".json" and not file.name.startswith("."):
+                    yield file.stem
+
+    def remove_half_written(self) -> None:
+        """What a killed program left. OSError. Nobody else may write meanwhile."""
+        for file in self.folder.glob(".*"):
+            file.unlink(missing_ok=True)
 
     def read(self, uid: str) -> Record | None:
         """The record of a claim; None: there is none. DamagedError."""
