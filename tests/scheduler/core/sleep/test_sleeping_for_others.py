@@ -168,6 +168,17 @@ def test_who_could_never_come_back_stays_awake() -> None:
         table.feed(SleepAsked(ord("A")))
 
 
+def test_who_slept_before_its_context_was_measured_comes_back_at_any_size() -> None:
+    """With twice what is assumed of its context it would not fit; with what that really took, it was there."""
+    table = sleepers(context=1)
+    table.comes("A", 14.75)
+    table.feed(SleepOffered(ord("A"), ord("A")))
+    assert table.feed(SleepAsked(ord("A"))) == ["evict A 0"]
+    assert "sleep A" in table.has("A", 14.75, 0)
+    table.feed(FellAsleep(ord("A")))
+    assert "wake A" in table.feed(WakeWanted(ord("A")))
+
+
 def test_who_comes_back_does_not_wait_for_those_behind_it() -> None:
     """There is room for A; B has asked for its own, and nobody has slept for that yet."""
     table = full()
