@@ -138,12 +138,23 @@ def test_only_who_does_not_hold_does_without() -> None:
     room = registered()
     room.allot(1, 10, 10)
     room.take(MOVABLE, 6)
-    assert lib.nvs_room_state_forgo(room.state, 2)
+    assert lib.nvs_room_state_forgo(room.state, 2, 6)
     assert room.next() == (BRING_IN, 2)
     lib.nvs_room_state_hold(room.state)
     assert not lib.nvs_room_state_ready(room.state)
-    assert not lib.nvs_room_state_forgo(room.state, 2)
+    assert not lib.nvs_room_state_forgo(room.state, 2, 6)
     assert room.next() == (BRING_IN, 2)
+
+
+def test_what_could_never_be_there_is_not_done_without() -> None:
+    """Where no scheduler says what there may be, all that the process has must fit into what is usable."""
+    room = Room()
+    room.take(FIXED, 3)
+    room.take(MOVABLE, 6)
+    assert not lib.nvs_room_state_forgo(room.state, 2, 8)
+    assert not lib.nvs_room_state_forgo(room.state, 2, 2)
+    assert lib.nvs_room_state_forgo(room.state, 2, 9)
+    assert (room.state.footprint_bytes, room.state.resident_bytes) == (6, 4)
 
 
 @pytest.mark.parametrize(("kind", "held"), [(MOVABLE, False), (MOVABLE, True), (FIXED, False), (CONTEXT, False)])
@@ -157,7 +168,7 @@ def test_what_the_driver_has_not_waits_for_the_next_scheduler(kind: int, held: b
     size = 0 if kind == CONTEXT else 6
     room.link(DOWN)
     assert room.take(kind, size) == IN
-    assert kind != MOVABLE or not lib.nvs_room_state_forgo(room.state, size)
+    assert kind != MOVABLE or not lib.nvs_room_state_forgo(room.state, size, 100)
     room.take_back(kind, size)
     assert (room.state.footprint_bytes, room.state.resident_bytes, room.state.fixed_bytes) == (4, 4, 0)
     assert room.take(kind, size, again=True) == WAIT

@@ -24,17 +24,13 @@ from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
-from nvshare.scheduler.core.records.memory import Memory
+from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS, Memory
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.transitions import ClientState
 
 ROUNDS: Final = 3
 """How often lock and residency look at each other's answer to one event; what is left over comes with the next."""
-
-
-UNKNOWN_CONTEXTS: Final = 2
-"""So many times what is assumed of a context has to be there for one that sleeps and was never measured to wake."""
 
 
 class Device:
@@ -166,7 +162,7 @@ class Device:
             self.lock.fall_asleep(client, now)
         if not memory.pinned_measured:
             assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
-            memory.pinned_bytes = int(UNKNOWN_CONTEXTS * assumed)
+            memory.pinned_bytes = UNKNOWN_CONTEXTS * assumed
         memory.fall_asleep()
         self.residency.forget_growth(client)
         self._recount(client)

@@ -20,7 +20,7 @@ from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOff
 from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
-from tests.scheduler.core.sleep.sleepers import OTHER, falls_asleep, full, shown, sleepers
+from tests.scheduler.core.sleep.sleepers import OTHER, comes, falls_asleep, full, shown, sleepers
 
 
 def test_a_context_that_does_not_fit_puts_the_least_recently_used_to_sleep() -> None:
@@ -143,15 +143,22 @@ def test_it_wakes_when_a_measurement_shows_the_room() -> None:
     assert "wake A" in table.has("B", 12, 10)
 
 
-def test_nobody_wakes_while_it_is_not_known_what_a_new_context_takes() -> None:
-    """B's was just admitted."""
-    table = sleepers("A", context=1)
-    table.feed(SleepAsked(ord("A")))
-    falls_asleep(table, "A")
+@pytest.mark.parametrize(("foreign", "wakes"), [(13, False), (12.5, True)])
+def test_nobody_wakes_where_a_new_context_may_take_the_room(foreign: float, wakes: bool) -> None:
+    """B's was just admitted, as one GiB; two are reckoned with. So a stream of new programs does not keep A asleep."""
+    table = sleepers(context=1)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, int(foreign * GIB)))
+    comes(table, "A", 0)
+    table.grows("A", 0)
+    table.has("A", 0, 0)
+    table.feed(PinnedMeasured(ord("A"), GIB))
+    assert table.feed(SleepAsked(ord("A"))) == ["sleep A"]
+    table.feed(FellAsleep(ord("A")))
     table.comes("B")
     assert "allot B 0 as 1" in table.grows("B", 0)
-    assert "wake A" not in table.feed(WakeWanted(ord("A")))
-    assert "wake A" in table.feed(PinnedMeasured(ord("B"), 2 * GIB))
+    assert ("wake A" in table.feed(WakeWanted(ord("A")))) is wakes
+    if not wakes:
+        assert "wake A" in table.feed(PinnedMeasured(ord("B"), GIB))
 
 
 def test_who_could_never_come_back_stays_awake() -> None:
@@ -159,6 +166,17 @@ def test_who_could_never_come_back_stays_awake() -> None:
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB))
     with pytest.raises(IllegalEvent, match="no room to bring its context back"):
         table.feed(SleepAsked(ord("A")))
+
+
+def test_who_slept_before_its_context_was_measured_comes_back_at_any_size() -> None:
+    """With twice what is assumed of its context it would not fit; with what that really took, it was there."""
+    table = sleepers(context=1)
+    table.comes("A", 14.75)
+    table.feed(SleepOffered(ord("A"), ord("A")))
+    assert table.feed(SleepAsked(ord("A"))) == ["evict A 0"]
+    assert "sleep A" in table.has("A", 14.75, 0)
+    table.feed(FellAsleep(ord("A")))
+    assert "wake A" in table.feed(WakeWanted(ord("A")))
 
 
 def test_who_comes_back_does_not_wait_for_those_behind_it() -> None:

@@ -9,7 +9,8 @@ more is known. A growth fits if each of this does:
    requests (requests.py), with some headroom for contexts that may still come.
 3. *Others.* The footprint of each client still fits beside all unmovable memory, a context included. So every client
    can be wholly on the device, one at a time. A context may count on the reserve, and on the memory of contexts that
-   wait as it does: it comes first. One that is asleep fits with its context when all others sleep that ever may.
+   wait as it does: it comes first. One that is asleep fits with its context when all others sleep that ever may. One
+   that comes back is not kept asleep by its own size: it was there with it, and what its context takes was a guess.
 4. *Host memory.* Whichever client is wholly in, as much of the others can leave as lacks then.
 5. *Requests.* What is granted of memory requests is still there beside all that, host memory as it is.
 
@@ -188,10 +189,13 @@ class Admission:
     ) -> str | None:
         """Who would not be wholly on the device any more, with what has these sizes, where so much is left for it."""
         asleep = [view.sleeps(each) and each is not client for each in clients]
+        comes_back = client.memory.growth is not None and client.memory.growth.wakes
         falling_bytes = sum(each.memory.context_bytes for each in clients if each.number in view.asleep)
         willing_bytes = self._sleepers.willing_bytes(client) - falling_bytes if any(asleep) else 0
         for each, size, sleeps in zip(clients, sizes, asleep, strict=True):
             needed = size + view.context_bytes(each) if sleeps else size
+            if comes_back and each is client:
+                continue
             if needed > left_bytes + (willing_bytes if sleeps else 0) or view.is_unknown(each):
                 owner = "its own" if each is client else f"client {each.number}'s"
                 return f"{owner} {needed // MIB} MiB that swap would not fit the device any more"

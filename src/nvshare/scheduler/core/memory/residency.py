@@ -19,6 +19,7 @@ from nvshare.scheduler.core.memory.together import Short, cramped, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, Host
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS
 from nvshare.scheduler.core.transitions import ClientState
 
 
@@ -139,8 +140,12 @@ class Residency:
     @property
     def is_free_to_wake(self) -> bool:
         """Whether there is what has to be free when one wakes whose context was admitted: others come after it."""
+        return self._free_to_wake_bytes >= 0
+
+    @property
+    def _free_to_wake_bytes(self) -> int:
         ahead_bytes = sum(client.memory.ahead_bytes for client in self.clients.values())
-        return self.room_bytes + ahead_bytes + self.ledger.waking_bytes >= 0
+        return self.room_bytes + ahead_bytes + self.ledger.waking_bytes
 
     @property
     def holder_grows(self) -> bool:
@@ -153,9 +158,11 @@ class Residency:
         growths = (client.memory.growth for client in self.growing.values())
         return not self.checked or any(growth and growth.doubted for growth in growths)
 
-    def is_context_made(self, now: float) -> bool:
-        """Whether somebody makes a first context, so that it is not known yet how much that takes."""
-        return any(client.memory.is_unmeasured(now) for client in self.clients.values())
+    def lacks_for_contexts(self, now: float) -> bool:
+        """Whether too little may be left to wake one: first contexts are being made that may take more than assumed."""
+        made = (each.memory for each in self.clients.values() if each.memory.is_unmeasured(now))
+        more_bytes = (UNKNOWN_CONTEXTS - 1) * sum(memory.context_bytes for memory in made)
+        return more_bytes > 0 and self._free_to_wake_bytes < more_bytes
 
     def never_fits(self, client: Client) -> bool:
         """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""

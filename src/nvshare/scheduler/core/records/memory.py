@@ -19,6 +19,10 @@ CONTEXT_SECONDS: Final = 3.0
 """How long after it was admitted a context may still grow: making one takes from 0.1 s to some seconds if many are made
 at a time. Half a context that was taken for a whole one is what others are out of memory for later."""
 
+UNKNOWN_CONTEXTS: Final = 2
+"""So many times what is assumed of a context one may take that was never measured. A wake counts on no more: of one
+that sleeps, and of those that are being made beside it."""
+
 ANSWER_SECONDS: Final = 0.1
 """How long an answer is awaited that decides whether another client is refused. The thread that gives it never waits,
 so it takes some milliseconds on a busy machine; who takes longer is stopped."""

@@ -320,12 +320,12 @@ class Sleeping:
     def _has_room(self, process: Process, actions: list[Action], now: float) -> bool:
         """Whether measurements show it that were made since it had room by what was known.
 
-        Not while somebody's first context is being made: it may take more than is assumed.
+        Not where first contexts that are being made may take that room: as much again as is assumed of each.
         """
         devices = [device for device in self._devices_of(process) if device.ledger.total_measured]
         if not process.measured:
             self._measure(process, devices, actions)
-        unknown = [device for device in devices if device.residency.is_context_made(now)]
+        unknown = [device for device in devices if device.residency.lacks_for_contexts(now)]
         for device in unknown:
             device.wake_at(now + REST_SECONDS)
         if unknown:

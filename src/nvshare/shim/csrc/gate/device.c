@@ -17,7 +17,8 @@
 #include "process/mutex.h"
 #include "process/report.h"
 
-#define REMEMBERED_NS 60000000000u /* how long after the last sign of others */
+#define REMEMBERED_NS 60000000000u    /* how long after the last sign of others */
+#define UNMOVED_BYTES (1536ull << 20) /* contexts and modules, which do not move */
 
 _Atomic(struct nvs_device *) nvs_device_only;
 
@@ -76,6 +77,13 @@ static void publish(const struct nvs_device *filled)
 	__start_nvs_device_starter[0](device);
 	atomic_store(&nvs_device_only, before ? NULL : device);
 	atomic_store_explicit(&ready, before | bit, memory_order_release);
+}
+
+uint64_t nvs_device_usable_bytes(const struct nvs_device *device)
+{
+	uint64_t tenth = device->total_bytes / 10;
+
+	return device->total_bytes - (tenth < UNMOVED_BYTES ? tenth : UNMOVED_BYTES);
 }
 
 static void report(const struct nvs_device *device)

@@ -89,6 +89,9 @@ struct nvs_device {
 	struct nvs_client *client;	     /* owned by client.c */
 };
 
+/* What allocations may have of it beside contexts and modules, as far as it isn't known better. */
+uint64_t nvs_device_usable_bytes(const struct nvs_device *device);
+
 static inline void nvs_device_tell(struct nvs_device *device, enum nvs_news news)
 {
 	device->listener->hear(device, news);

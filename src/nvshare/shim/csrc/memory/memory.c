@@ -30,7 +30,6 @@
 #include "process/report.h"
 
 #define PITCH_BYTES 512u
-#define RESERVE_BYTES (1536ull << 20) /* for contexts and modules, which do not move */
 
 static CUresult native_alloc(struct nvs_device *device, uint64_t bytes, CUdeviceptr *pointer)
 {
@@ -60,18 +59,11 @@ static CUresult managed_alloc(struct nvs_device *device, uint64_t bytes, CUdevic
 	return NVS_CALL(cuMemAllocManaged, pointer, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
-static uint64_t managed_capacity(const struct nvs_device *device)
-{
-	uint64_t tenth = device->total_bytes / 10;
-
-	return device->total_bytes - (tenth < RESERVE_BYTES ? tenth : RESERVE_BYTES);
-}
-
 static uint64_t managed_free_bytes(struct nvs_device *device, uint64_t footprint,
 				   uint64_t driver_free)
 {
-	uint64_t capacity =
-		nvs_config()->single_oversub ? device->total_bytes : managed_capacity(device);
+	uint64_t capacity = nvs_config()->single_oversub ? device->total_bytes
+							 : nvs_device_usable_bytes(device);
 
 	(void)driver_free; /* what others use is moved out when it is needed */
 	return capacity > footprint ? capacity - footprint : 0;
@@ -111,7 +103,7 @@ static const struct nvs_memory_backend swap = {
 static uint64_t allocatable(const struct nvs_device *device)
 {
 	return nvs_memory_of(device) == &managed && !nvs_config()->single_oversub
-		       ? managed_capacity(device)
+		       ? nvs_device_usable_bytes(device)
 		       : UINT64_MAX;
 }
 

@@ -92,7 +92,8 @@ static inline struct nvs_room_given nvs_room_given_fixed(uint64_t bytes)
 bool nvs_room_lacking(struct nvs_device *device, struct nvs_room_given *given, uint64_t bytes);
 /*
  * The same, but the gate is closed, so nothing needs the memory yet: what nvs_room_ask gave as
- * NVS_ROOM_IN is NVS_ROOM_OUT. False: the lock has come meanwhile, or nobody has admitted it.
+ * NVS_ROOM_IN is NVS_ROOM_OUT. False: the lock has come meanwhile, nobody has admitted it, or it
+ * could never be on the device.
  */
 bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes);
 

@@ -353,7 +353,7 @@ bool nvs_room_forgo(struct nvs_device *device, uint64_t bytes)
 {
 	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
 
-	return nvs_room_state_forgo(&room->state, bytes);
+	return nvs_room_state_forgo(&room->state, bytes, nvs_device_usable_bytes(device));
 }
 
 uint64_t nvs_room_capacity(struct nvs_device *device)

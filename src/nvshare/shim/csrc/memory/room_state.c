@@ -221,9 +221,16 @@ void nvs_room_state_give(struct nvs_room_state *state, uint64_t bytes, uint64_t 
 	settle(state);
 }
 
-bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes)
+static uint64_t forgo_most(const struct nvs_room_state *state, uint64_t usable)
 {
-	if (state->held || (state->limited && state->footprint_bytes > state->admitted_bytes))
+	if (state->limited)
+		return state->admitted_bytes;
+	return usable > state->fixed_bytes ? usable - state->fixed_bytes : 0;
+}
+
+bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes, uint64_t usable)
+{
+	if (state->held || state->footprint_bytes > forgo_most(state, usable))
 		return false;
 	state->resident_bytes -= bytes;
 	state->urgent = true;

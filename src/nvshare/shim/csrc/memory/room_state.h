@@ -136,9 +136,10 @@ void nvs_room_state_want_none(struct nvs_room_state *state);
 void nvs_room_state_give(struct nvs_room_state *state, uint64_t bytes, uint64_t resident);
 /*
  * Of what was had with device memory, so much is without; false: not while the lock is held, for
- * then all has to be resident, and not what no scheduler has admitted.
+ * then all has to be resident, and not what no scheduler has admitted or, where none has said
+ * anything yet, what could never be on the device, of which so much is `usable`.
  */
-bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes);
+bool nvs_room_state_forgo(struct nvs_room_state *state, uint64_t bytes, uint64_t usable);
 /* Fixed memory is less, or (unasked) more. */
 void nvs_room_state_count_fixed(struct nvs_room_state *state, int64_t change);
 /* Resident bytes became fixed, or (negative) fixed ones movable. */
