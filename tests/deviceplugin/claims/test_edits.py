@@ -10,7 +10,7 @@ from typing import Any
 from nvshare.deviceplugin.answers.allocation import DeviceListStrategy, Injection, Mount
 from nvshare.deviceplugin.claims.claim import Record, record_of
 from nvshare.deviceplugin.claims.edits import device_ids, specification
-from tests.deviceplugin.claims.bench import GPU_A, GPU_B, NODE, claim, result
+from tests.deviceplugin.claims.bench import GPU_A, GPU_B, NODE, claim, configuration, result
 
 INJECTION = Injection(Path("/var/lib/nvshare/lib"), Path("/run/host/client"))
 
@@ -41,6 +41,7 @@ def test_the_library() -> None:
         "LD_PRELOAD=/usr/lib/nvshare/libnvshare.so",
         "NVSHARE_RUN_DIR=/var/run/nvshare",
         f"NVIDIA_VISIBLE_DEVICES={GPU_A}",
+        f"NVSHARE_MEMORY_LIMIT={8 << 30}",
     ]
     assert [(each["hostPath"], each["containerPath"], each["options"][0]) for each in of_request["mounts"]] == [
         ("/var/lib/nvshare/lib", "/usr/lib/nvshare", "ro"),
@@ -81,3 +82,20 @@ def test_what_kubelet_is_told() -> None:
     a, b = (f"nvidia.com/gpu={uuid}" for uuid in (GPU_A, GPU_B))
     for strategy in ("cdi-cri", "cdi-annotations"):
         assert device_ids(made, request, strategies(strategy)) == ((own, a), (b,), ())
+
+
+def test_a_limit_for_when_there_is_no_scheduler() -> None:
+    """What the claim may have of each GPU; none where that is not one number."""
+
+    def said(*results: dict[str, Any], **more: Any) -> set[str]:
+        made = record_of(claim("u", *results, **more), "u", NODE, (GPU_A, GPU_B))
+        found = [line for each in edits(made, INJECTION).values() for line in each["env"]]
+        return {line for line in found if line.startswith("NVSHARE_MEMORY_LIMIT=")}
+
+    a, b = result(GPU_A, "a"), result(GPU_B, "b")
+    assert said(a, b) == {f"NVSHARE_MEMORY_LIMIT={8 << 30}"}
+    assert said(a, result(GPU_A, "b")) == {f"NVSHARE_MEMORY_LIMIT={16 << 30}"}
+    assert said(a, config=[configuration(memoryLimit="12Gi")]) == {f"NVSHARE_MEMORY_LIMIT={12 << 30}"}
+    assert said(a, result(GPU_B, "b", memory="4Gi")) == set()
+    assert said(a, result(GPU_B, "b", adminAccess=True)) == set()
+    assert said(a, annotations={"resource.kubernetes.io/extended-resource-claim": "true"}) == set()

@@ -5,13 +5,15 @@ Each request of a claim is a CDI device of its own: a container may use one requ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from nvshare import cdi
 from nvshare.deviceplugin.answers.allocation import Injection, device_nodes, environment, mounts, uses_cdi
 from nvshare.deviceplugin.claims.claim import Record, Request
+from nvshare.deviceplugin.claims.told import limits_of
+from nvshare.paths import MEMORY_LIMIT
 
 KIND: Final = "nvshare.com/claim"
 
@@ -43,19 +45,27 @@ def specification(record: Record, injection: Injection, nodes: Callable[[str], I
     devices = [
         {
             "name": device_name(record.uid, request.name),
-            "containerEdits": _edits(request, record.uuids, injection, nodes),
+            "containerEdits": _edits(record, request, injection, nodes),
         }
         for request in record.requests
     ]
     return cdi.document(KIND, devices)
 
 
+def _memory_limit(record: Record) -> dict[str, str]:
+    """The variable that limits a program of the claim which begins while there is no scheduler; later the scheduler's
+    word counts. Where GPUs of the claim have different limits, or none, one variable can't say it.
+    """
+    first, *others = set(limits_of(record).values())
+    return {} if others or first is None else {MEMORY_LIMIT: str(first)}
+
+
 def _edits(
-    request: Request, all_uuids: Sequence[str], injection: Injection, nodes: Callable[[str], Iterable[Path]]
+    record: Record, request: Request, injection: Injection, nodes: Callable[[str], Iterable[Path]]
 ) -> dict[str, Any]:
     uuids = tuple(dict.fromkeys(device.uuid for device in request.devices))
     # A container with the whole claim gets the variables of all its requests, and the last of a name counts.
-    variables = environment(all_uuids, injection)
+    variables = environment(record.uuids, injection) | _memory_limit(record)
     paths = (path for uuid in uuids for path in nodes(uuid))
     return {
         "env": [f"{name}={value}" for name, value in variables.items()],

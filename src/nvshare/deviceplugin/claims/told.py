@@ -28,9 +28,7 @@ def request_of(records: Collection[Record], own_bytes: Callable[[str], int | Non
 def _devices(
     record: Record, consumed: Counter[str], own_bytes: Callable[[str], int | None]
 ) -> Iterator[admin_pb2.ClaimedDevice]:
-    of_claim = Counter[str]()
-    for _, device in record.devices():
-        of_claim[device.uuid] += device.memory_bytes
+    of_claim, limits = _consumed(record), limits_of(record)
     for name, device in record.devices():
         told = admin_pb2.ClaimedDevice(
             request=name,
@@ -40,11 +38,29 @@ def _devices(
             admin_access=device.admin_access,
         )
         if not record.extended and not device.admin_access:
-            _tell_terms(told, device, of_claim[device.uuid])
+            _tell_terms(told, device, limits[device.uuid])
             own = own_bytes(device.uuid) or 0
             if memory_bytes := promised(of_claim[device.uuid], consumed[device.uuid], own):
                 told.memory_request_bytes = memory_bytes
         yield told
+
+
+def limits_of(record: Record) -> dict[str, int | None]:
+    """What a claim may have of each of its GPUs in all; None: as much as there is."""
+    consumed = _consumed(record)
+    limits: dict[str, int | None] = dict.fromkeys(record.uuids)
+    for _, device in () if record.extended else record.devices():
+        if not device.admin_access:
+            limits[device.uuid] = device.terms.memory_limit_bytes or consumed[device.uuid]
+    return limits
+
+
+def _consumed(record: Record) -> Counter[str]:
+    """What a claim consumes of the memory of each GPU."""
+    of_gpu = Counter[str]()
+    for _, device in record.devices():
+        of_gpu[device.uuid] += device.memory_bytes
+    return of_gpu
 
 
 def promised(claimed: int, claimed_by_all: int, own: int) -> int:
@@ -52,9 +68,10 @@ def promised(claimed: int, claimed_by_all: int, own: int) -> int:
     return claimed if claimed_by_all <= own else claimed * own // claimed_by_all
 
 
-def _tell_terms(told: admin_pb2.ClaimedDevice, device: Share, claimed: int) -> None:
+def _tell_terms(told: admin_pb2.ClaimedDevice, device: Share, limit_bytes: int | None) -> None:
     terms = device.terms
-    told.memory_limit_bytes = claimed if terms.memory_limit_bytes is None else terms.memory_limit_bytes
+    if limit_bytes is not None:
+        told.memory_limit_bytes = limit_bytes
     if terms.weight is not None:
         told.weight = terms.weight
     if terms.priority is not None:
