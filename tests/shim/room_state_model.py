@@ -81,3 +81,11 @@ class Room:
             frames.append(frame)
             assert len(frames) < 5, "it says the same again and again"
         return frames
+
+
+def registered() -> Room:
+    """With a scheduler that has said nothing, and has heard how it is."""
+    room = Room()
+    room.link(UP)
+    assert [frame.type for frame in room.says()] == [lib.NVS_RESIDENT]
+    return room
