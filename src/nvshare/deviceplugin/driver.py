@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from nvshare.deviceplugin.answers.preference import AllocationPolicy
 from nvshare.deviceplugin.claims import slices
 from nvshare.deviceplugin.claims.attributes import attributes
 from nvshare.deviceplugin.claims.capacities import Capacities
 from nvshare.deviceplugin.claims.claim import DRIVER, Document
+from nvshare.deviceplugin.claims.order import Order
 from nvshare.deviceplugin.claims.publisher import Publisher
 from nvshare.deviceplugin.claims.session import Known, Session
 from nvshare.deviceplugin.claims.sweep import held_in
+from nvshare.deviceplugin.claims.told import consumed_by
 from nvshare.deviceplugin.devices import Gpu
 from nvshare.deviceplugin.gpus import pci
 from nvshare.deviceplugin.gpus.discovery import Selection
@@ -59,6 +62,7 @@ class Driver:
         self._api_problem = ""
         self._api = ApiServer(account, self._heard)
         self._publisher = Publisher(self._api, configuration.node_name, log, lambda result: self._count(result))
+        self._order = Order(time.monotonic)
         self._capacities = Capacities(self._node.scheduler.fresh, configuration.overcommit, time.monotonic)
         self._place = place_of(configuration, self._node.injection)
         self._known = Known(
@@ -166,15 +170,24 @@ class Driver:
         self._capacities.bring_up_to_date({offer.uuid: offer.virtual_devices for offer in offers})
         if not self._capacities.known:
             return
-        offered = []
+        offered = {}
         for offer in offers:
             capacity = self._capacities.of(offer.uuid)
             if capacity is not None:
                 told = self._attributes_of(self._node.monitor.gpus[offer.uuid])
-                offered.append(slices.Offered(offer.uuid, capacity, told, offer.problem))
+                offered[offer.uuid] = slices.Offered(offer.uuid, capacity, told, offer.problem)
             memory_bytes, shares = (0, 0) if capacity is None else (capacity.memory_bytes, capacity.shares)
             self.metrics.claimable(offer.uuid, memory_bytes, shares)
-        self._publisher.offer(slices.devices(offered))
+        self._publisher.offer(slices.devices([offered[uuid] for uuid in self._in_order(offered)]))
+
+    def _in_order(self, offered: Mapping[str, slices.Offered]) -> Iterable[str]:
+        """How the cluster's scheduler is to try the GPUs: packed, always in the same order."""
+        if self._session is None or self._configuration.allocation_policy is AllocationPolicy.PACKED:
+            return offered
+        consumed = consumed_by(self._session.claims.records.values())
+        claimed = {uuid: consumed[uuid] / each.capacity.memory_bytes for uuid, each in offered.items()}
+        step = min((1 / each.capacity.shares for each in offered.values()), default=1.0)
+        return self._order.spread(claimed, step)
 
     def _attributes_of(self, gpu: Gpu) -> dict[str, Any]:
         known = self._attributes.get(gpu)

@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2
+from nvshare.deviceplugin.answers.preference import AllocationPolicy
 from nvshare.deviceplugin.changeover import Changeover, Mode
 from nvshare.deviceplugin.no_driver import NoDriver
 from nvshare.deviceplugin.settings.choice import Choice
@@ -134,6 +135,19 @@ async def test_a_gpu_gets_sick(node: Node, kubelet: FakeKubelet) -> None:
     await until(lambda: node.devices()["gpu-b"].get("taints"), "it is tainted", timeout=20)
     assert node.devices()["gpu-b"]["taints"][0]["value"] == "the-driver-asks-for-gpu-reset"
     assert "taints" not in node.devices()["gpu-a"]
+
+
+@pytest.mark.parametrize(("policy", "order"), [("spread", ["gpu-b", "gpu-a"]), ("packed", ["gpu-a", "gpu-b"])])
+async def test_what_is_claimed_next(node: Node, kubelet: FakeKubelet, policy: str, order: list[str]) -> None:
+    """Of the GPU of which least is claimed, as Kubernetes takes the slice's first that has enough; or of the same."""
+    driver = node.start(allocation_policy=AllocationPolicy(policy))
+    await is_ready(driver)
+    assert list(node.devices()) == ["gpu-a", "gpu-b"]
+    assert await prepare(node, kubelet, "u1") == ""
+    await until(
+        lambda: driver.metrics.registry.get_sample_value("nvshare_plugin_claims_prepared") == 1, "it is counted"
+    )
+    await until(lambda: list(node.devices()) == order, "they are in this order", timeout=20)
 
 
 async def test_what_pods_of_the_plugin_hold(node: Node, kubelet: FakeKubelet) -> None:

@@ -5,6 +5,7 @@ The text of a refusal becomes an event of the pod: it says what is wrong, and wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -75,6 +76,22 @@ class Record:
     def uuids(self) -> tuple[str, ...]:
         """Each of its GPUs once, in the order of its requests."""
         return tuple(dict.fromkeys(device.uuid for _, device in self.devices()))
+
+    def consumed(self) -> Counter[str]:
+        """What it consumes of the memory of each GPU."""
+        of_gpu = Counter[str]()
+        for _, device in self.devices():
+            of_gpu[device.uuid] += device.memory_bytes
+        return of_gpu
+
+    def limits(self) -> dict[str, int | None]:
+        """What it may have of each GPU in all; None: as much as there is."""
+        consumed = self.consumed()
+        limits: dict[str, int | None] = dict.fromkeys(self.uuids)
+        for _, device in () if self.extended else self.devices():
+            if not device.admin_access:
+                limits[device.uuid] = device.terms.memory_limit_bytes or consumed[device.uuid]
+        return limits
 
 
 @dataclass(frozen=True, slots=True)

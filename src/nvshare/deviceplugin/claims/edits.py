@@ -12,7 +12,6 @@ from typing import Any, Final
 from nvshare import cdi
 from nvshare.deviceplugin.answers.allocation import Injection, device_nodes, environment, mounts, uses_cdi
 from nvshare.deviceplugin.claims.claim import Record, Request
-from nvshare.deviceplugin.claims.told import limits_of
 from nvshare.paths import MEMORY_LIMIT
 
 KIND: Final = "nvshare.com/claim"
@@ -56,7 +55,7 @@ def _memory_limit(record: Record) -> dict[str, str]:
     """The variable that limits a program of the claim which begins while there is no scheduler; later the scheduler's
     word counts. Where GPUs of the claim have different limits, or none, one variable can't say it.
     """
-    first, *others = set(limits_of(record).values())
+    first, *others = set(record.limits().values())
     return {} if others or first is None else {MEMORY_LIMIT: str(first)}
 
 

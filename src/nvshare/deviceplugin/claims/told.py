@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.claims.claim import Record, Share
@@ -14,10 +14,7 @@ def request_of(records: Collection[Record], own_bytes: Callable[[str], int | Non
 
     ``own_bytes``: the memory of a GPU that claims can be promised; None: it is not known, and no memory is promised.
     """
-    consumed = Counter[str]()
-    for record in records:
-        for _, device in record.devices():
-            consumed[device.uuid] += device.memory_bytes
+    consumed = consumed_by(records)
     request = admin_pb2.SetClaimsRequest()
     for record in sorted(records, key=lambda record: (record.full_name, record.uid)):
         claim = request.claims.add(uid=record.uid, namespace=record.namespace, name=record.name)
@@ -28,7 +25,7 @@ def request_of(records: Collection[Record], own_bytes: Callable[[str], int | Non
 def _devices(
     record: Record, consumed: Counter[str], own_bytes: Callable[[str], int | None]
 ) -> Iterator[admin_pb2.ClaimedDevice]:
-    of_claim, limits = _consumed(record), limits_of(record)
+    of_claim, limits = record.consumed(), record.limits()
     for name, device in record.devices():
         told = admin_pb2.ClaimedDevice(
             request=name,
@@ -45,22 +42,9 @@ def _devices(
         yield told
 
 
-def limits_of(record: Record) -> dict[str, int | None]:
-    """What a claim may have of each of its GPUs in all; None: as much as there is."""
-    consumed = _consumed(record)
-    limits: dict[str, int | None] = dict.fromkeys(record.uuids)
-    for _, device in () if record.extended else record.devices():
-        if not device.admin_access:
-            limits[device.uuid] = device.terms.memory_limit_bytes or consumed[device.uuid]
-    return limits
-
-
-def _consumed(record: Record) -> Counter[str]:
-    """What a claim consumes of the memory of each GPU."""
-    of_gpu = Counter[str]()
-    for _, device in record.devices():
-        of_gpu[device.uuid] += device.memory_bytes
-    return of_gpu
+def consumed_by(records: Iterable[Record]) -> Counter[str]:
+    """What claims consume of the memory of each GPU."""
+    return sum((record.consumed() for record in records), Counter[str]())
 
 
 def promised(claimed: int, claimed_by_all: int, own: int) -> int:
