@@ -14,6 +14,7 @@ from tests.shim.room_state_model import (
     HUGE,
     IN,
     MOVABLE,
+    MOVED_US,
     NEVER,
     NEW,
     OUT,
@@ -211,7 +212,7 @@ def test_a_grant_that_does_not_do_is_asked_for_again_later() -> None:
 
 
 def test_residence_is_said_every_ten_milliseconds_at_most() -> None:
-    """But at once when a transfer comes further, and before the lock is asked for."""
+    """But before the lock is asked for, and each millisecond while memory moves."""
     room = registered()
     room.allot(1, 10, 10)
     room.now = SAY_US
@@ -223,9 +224,30 @@ def test_residence_is_said_every_ten_milliseconds_at_most() -> None:
     assert lib.nvs_room_state_deadline(room.state) == NEVER
     room.evict(2, 0)
     assert len(room.says()) == 1
-    lib.nvs_room_state_leave(room.state, 4)
-    lib.nvs_room_state_left(room.state, 4, True)
+    for _ in range(2):
+        lib.nvs_room_state_leave(room.state, 2)
+        lib.nvs_room_state_left(room.state, 2, True)
+    assert not room.says()
+    assert lib.nvs_room_state_deadline(room.state) == room.now + MOVED_US
+    room.now += MOVED_US
     assert [frame.memory.resident_bytes for frame in room.says()] == [0]
+
+
+def test_what_moves_is_not_said_chunk_by_chunk() -> None:
+    """Memory without contents comes in at once: the scheduler could not read so many messages."""
+    room = registered()
+    room.allot(1, 0, 1000)
+    for _ in range(1000):
+        assert room.take(MOVABLE, 1) == OUT
+    room.allot(2, 1000, 1000)
+    room.says()
+    said = 0
+    for _ in range(1000):
+        room.now += 10
+        assert lib.nvs_room_state_enter(room.state, 1)
+        lib.nvs_room_state_entered(room.state, 1, True)
+        said += len(room.says())
+    assert said == 1000 * 10 / MOVED_US
 
 
 def test_what_is_lacking_is_said_once() -> None:

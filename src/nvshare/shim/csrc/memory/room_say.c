@@ -4,7 +4,12 @@
  */
 #include "memory/room_state.h"
 
-#define SAY_US 10000u  /* the least time between two RESIDENT that are not urgent */
+#define SAY_US 10000u /* the least time between two RESIDENT that are not urgent */
+/*
+ * The same while memory moves. What has no contents moves without a copy, thousands of chunks in a
+ * moment: the scheduler could not read as many.
+ */
+#define MOVED_US 1000u
 #define GROW_US 10000u /* before the same is asked for again that was granted, and did not do */
 /*
  * Fixed memory that is given back counts for so long, at most for twice. A holder takes the same
@@ -13,6 +18,11 @@
 #define KEEP_US 10000u
 #define HOLDER_KEEP_US 1000000u
 #define LEAST_SLACK_BYTES (64ull << 20)
+
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
 
 static uint64_t slack(uint64_t footprint)
 {
@@ -117,16 +127,15 @@ static uint64_t resident_deadline(const struct nvs_room_state *state)
 		return NVS_ROOM_NEVER;
 	if (state->urgent || (keeps_none(state) && state->said_fixed_bytes > state->fixed_bytes))
 		return 0;
+	if (state->moved) /* and before more is asked for */
+		return earlier(state->moved_at, grow_deadline(state));
 	return news(state) ? state->say_at : NVS_ROOM_NEVER;
 }
 
 uint64_t nvs_room_state_deadline(const struct nvs_room_state *state)
 {
-	uint64_t grow_at = grow_deadline(state), resident_at = resident_deadline(state);
-	uint64_t say_at = grow_at < resident_at ? grow_at : resident_at;
-	uint64_t keep_at = keep_deadline(state);
-
-	return say_at < keep_at ? say_at : keep_at;
+	return earlier(earlier(grow_deadline(state), resident_deadline(state)),
+		       keep_deadline(state));
 }
 
 static void say_grow(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
@@ -172,8 +181,9 @@ static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_
 	frame->memory.usable_bytes = state->said_usable_bytes = state->usable_bytes;
 	frame->memory.lacking_bytes = state->lacking_bytes;
 	state->lacking_bytes = 0;
-	state->urgent = false;
+	state->urgent = state->moved = false;
 	state->say_at = now + SAY_US;
+	state->moved_at = now + MOVED_US;
 }
 
 bool nvs_room_state_say(struct nvs_room_state *state, uint64_t now, bool all,

@@ -321,7 +321,7 @@ void nvs_room_state_left(struct nvs_room_state *state, uint64_t bytes, bool gone
 	if (!gone)
 		return;
 	state->resident_bytes -= bytes;
-	state->urgent = true;
+	state->moved = true;
 	settle(state);
 }
 
@@ -340,7 +340,7 @@ void nvs_room_state_entered(struct nvs_room_state *state, uint64_t bytes, bool i
 {
 	state->entering_bytes -= bytes;
 	if (in)
-		state->urgent = true;
+		state->moved = true;
 	else
 		state->resident_bytes -= bytes;
 	settle(state);

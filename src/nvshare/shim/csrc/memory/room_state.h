@@ -99,7 +99,9 @@ struct nvs_room_state {
 	uint64_t request_footprint_bytes, request_fixed_bytes;
 	uint64_t grow_at; /* when the same may be asked for again */
 	/* The last RESIDENT. */
-	bool urgent;	 /* there is more to say, now */
+	bool urgent; /* there is more to say, now */
+	bool moved;  /* something has come in or left, which is said at moved_at */
+	uint64_t moved_at;
 	uint64_t say_at; /* when there may be another one */
 	uint64_t lacking_bytes;
 	uint64_t said_order, said_footprint_bytes, said_resident_bytes, said_fixed_bytes;
