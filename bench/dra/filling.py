@@ -16,9 +16,9 @@ from bench.dra.objects import GIB, Document, MadeUpNode
 from bench.dra.packing import Bin, Left, best_fit, left
 from nvshare.deviceplugin.claims import slices
 from nvshare.deviceplugin.claims.capacities import Capacities
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.publisher import Publisher
 from nvshare.deviceplugin.claims.quantity import whole
+from nvshare.dra import DRIVER
 from nvshare.kubernetes.api_server import ApiServer
 from nvshare.log import Log, LogFormat, LogLevel, opened_log
 from tests.polling import until

@@ -15,9 +15,9 @@ from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.claims import slices
 from nvshare.deviceplugin.claims.attributes import attributes
 from nvshare.deviceplugin.claims.capacities import Capacities
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.devices import Gpu, GpuFacts
 from nvshare.deviceplugin.gpus import pci
+from nvshare.dra import DRIVER
 
 Document = dict[str, Any]
 

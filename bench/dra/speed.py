@@ -15,7 +15,7 @@ from bench.dra.cluster import Cluster, Look, running
 from bench.dra.objects import WHOLE, Document, MadeUpNode
 from nvshare.deviceplugin.claims import slices
 from nvshare.deviceplugin.claims.capacities import Capacities
-from nvshare.deviceplugin.claims.claim import DRIVER
+from nvshare.dra import DRIVER
 
 _SPARE: Final = 1.1
 """So many times as many whole devices as there are claims: the last ones are not hard to find either."""

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from nvshare.deviceplugin.claims.claim import DRIVER, MEMORY
+from nvshare.deviceplugin.claims.claim import MEMORY
 from nvshare.deviceplugin.claims.terms import NONE, terms_of
+from nvshare.dra import DRIVER
 from tests.deploy.rendering import ROOT
 
 FILES = sorted((ROOT / "deploy" / "samples" / "dra").glob("*.yaml"))

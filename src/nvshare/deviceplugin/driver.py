@@ -16,7 +16,7 @@ from nvshare.deviceplugin.answers.preference import AllocationPolicy
 from nvshare.deviceplugin.claims import slices
 from nvshare.deviceplugin.claims.attributes import attributes
 from nvshare.deviceplugin.claims.capacities import Capacities
-from nvshare.deviceplugin.claims.claim import DRIVER, Document
+from nvshare.deviceplugin.claims.claim import Document
 from nvshare.deviceplugin.claims.order import Order
 from nvshare.deviceplugin.claims.publisher import Publisher
 from nvshare.deviceplugin.claims.session import Known, Session
@@ -32,6 +32,7 @@ from nvshare.deviceplugin.kubelet.turn import Turn
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.node_side import Cdi, NodeSide, place_of
 from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.dra import DRIVER
 from nvshare.kubernetes.api_server import Account, ApiServer
 from nvshare.log import Log, LogLines
 

@@ -10,9 +10,9 @@ from typing import Any
 import structlog
 
 from nvshare.deviceplugin.answers.allocation import Injection
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.claims import Claims
 from nvshare.deviceplugin.claims.terms import API_VERSION, KIND
+from nvshare.dra import DRIVER
 from nvshare.kubernetes.api_server import NOT_FOUND, ApiError
 
 NODE = "node-1"

@@ -12,11 +12,11 @@ import pytest
 from prometheus_client import generate_latest
 
 from nvshare.deviceplugin.answers.allocation import DeviceListStrategy, Injection
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.claims import Claims
 from nvshare.deviceplugin.claims.registration import Registration, Timing
 from nvshare.deviceplugin.claims.service import Service
 from nvshare.deviceplugin.metrics import Metrics
+from nvshare.dra import DRIVER
 from nvshare.kubelet.dra_v1_pb2 import Claim, Device
 from tests.deviceplugin.claims.bench import GPU_A, GPU_B, NODE, NodeOfClaims, claim, result
 from tests.deviceplugin.claims.fake_kubelet import FakeKubelet
@@ -125,7 +125,7 @@ async def test_one_that_is_wrong(kubelet: FakeKubelet, driver: Instance, node: N
     await until(lambda: kubelet.drivers, "kubelet has taken the driver")
     answers = await kubelet.prepare(of("u"), of("v", "wrong"))
     assert not answers["u"].error
-    assert "the cluster needs the feature gate DRAConsumableCapacity" in answers["v"].error
+    assert "need the feature gate DRAConsumableCapacity" in answers["v"].error
     assert not answers["v"].devices
     assert await kubelet.unprepare(of("../v")) == {"../v": "'../v' is no uid of a claim"}
     text = generate_latest(driver.metrics.registry).decode()

@@ -13,10 +13,10 @@ from typing import Any, Final
 from nvshare import display
 from nvshare.deviceplugin.claims.quantity import whole
 from nvshare.deviceplugin.claims.terms import NONE, WRITTEN, Terms, TermsError, terms_of
+from nvshare.dra import DRIVER
 
 Document = Mapping[str, Any]
 
-DRIVER: Final = "gpu.nvshare.com"
 MEMORY: Final = "memory"
 """The capacity of a device that is counted in bytes."""
 SHARES: Final = "shares"
@@ -164,7 +164,9 @@ def _consumed(result: Document, capacity: str) -> int:
     text = result.get("consumedCapacity", {}).get(capacity)
     where = f"request {result['request']}: {capacity} of device {result['device']}"
     if text is None:
-        raise ClaimError(f"{where} was not counted: the cluster needs the feature gate DRAConsumableCapacity")
+        raise ClaimError(
+            f"{where} was not counted: kube-apiserver and kube-scheduler need the feature gate DRAConsumableCapacity"
+        )
     try:
         return whole(str(text))
     except ValueError as error:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nvshare.deviceplugin.answers.allocation import Injection
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.records import RecordFiles
+from nvshare.dra import DRIVER
 
 
 @dataclass(frozen=True, slots=True)

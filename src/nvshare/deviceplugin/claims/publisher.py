@@ -15,8 +15,8 @@ from http import HTTPStatus
 from typing import Final
 
 from nvshare.deviceplugin.claims import slices
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.slices import Document, Node
+from nvshare.dra import DRIVER
 from nvshare.kubernetes.api_server import CONFLICT, NOT_FOUND, ApiError, ApiServer
 from nvshare.kubernetes.mirror import Mirror
 from nvshare.log import Log
@@ -33,7 +33,7 @@ _RIGHTS: Final = (
 _OLD: Final = "the API server has no resource.k8s.io/v1: allocation dra needs Kubernetes 1.34 or later"
 _EXCLUSIVE: Final = (
     "the API server does not know that claims can share a device: turn its feature gate DRAConsumableCapacity on, and "
-    "that of scheduler, controller manager and kubelets (Kubernetes 1.36 has it on)"
+    "that of kube-scheduler (Kubernetes 1.36 has it on)"
 )
 _NO_TAINTS: Final = (
     "the API server drops the taints of unhealthy GPUs, so that pods are sent to them: turn the feature gate "

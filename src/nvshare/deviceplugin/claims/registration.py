@@ -21,10 +21,10 @@ from pathlib import Path
 
 import grpc
 
-from nvshare.deviceplugin.claims.claim import DRIVER
 from nvshare.deviceplugin.claims.service import Service
 from nvshare.deviceplugin.kubelet.socket_files import FileIdentity, identity, remove
 from nvshare.deviceplugin.metrics import Metrics
+from nvshare.dra import DRIVER
 from nvshare.kubelet import pluginregistration_v1_pb2 as api
 from nvshare.kubelet.dra_v1_pb2_grpc import add_DRAPluginServicer_to_server
 from nvshare.kubelet.pluginregistration_v1_pb2_grpc import RegistrationServicer, add_RegistrationServicer_to_server

@@ -10,7 +10,7 @@ from typing import Any
 
 from nvshare.deviceplugin.claims import capacity
 from nvshare.deviceplugin.claims.capacity import Capacity
-from nvshare.deviceplugin.claims.claim import DRIVER
+from nvshare.dra import DRIVER
 
 Document = dict[str, Any]
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from nvshare.dra import DRIVER
 from nvshare.scheduler.memberships import Memberships
-from nvshare.scheduler.pods.allocations import DRIVER, Listed
+from nvshare.scheduler.pods.allocations import Listed
 
 _CALLS: Final = 2
 """The first may have been on its way when the client's claim was prepared."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from nvshare.dra import DRIVER
 from nvshare.scheduler.pods.identity import Identity, Source
 
-DRIVER: Final = "gpu.nvshare.com"
-"""nvshare's driver of claims."""
 _CLAIMED_DEVICE = re.compile(r"(gpu|mig)(-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 """How it calls the devices that it gives: by their UUIDs in lower case."""
 _GPU = re.compile(r"((?:GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?![0-9a-fA-F]).*")
