@@ -53,13 +53,12 @@ from tests.e2e.programs import (
 
 pytestmark = pytest.mark.timeout(400)
 
-GPU_MIB = 1536
-SIZES = (128, 256, 512, 1024)
-"""Of what pods claim, in MiB: on GPUs of 24 GiB they would be 2, 4, 8 and 16."""
+GPU_MIB = 1024
+SIZES = (64, 128, 256, 512)
+"""Of what pods claim, in MiB: on GPUs of 32 GiB they would be 2, 4, 8 and 16."""
 JOBS = 40
 VALUES = (
     "simulated.enabled=true",
-    f"simulated.devices={GPUS}x{GPU_MIB}MiB/16MiB",
     "scheduler.reserve=64MiB",
     "allocation=dra",
     "overcommit=2",
