@@ -22,7 +22,7 @@
 #define SIM_DEFAULT_DEVICES "2x16GiB"
 #define SIM_DEVICES_FORM                                                                     \
 	"[COUNTx][NAME:]SIZE[/CONTEXT_SIZE[+LAUNCH_SIZE]][@RATE],... with sizes like 16GiB " \
-	"or 512MiB and rates like 12GB/s or 800MB/s, at most 32 devices"
+	"or 512MiB and rates like 12GB/s or 800MB/s, at most 32 devices of at most 1TiB"
 
 struct sim_device_text {
 	char name[SIM_NAME_BYTES];
