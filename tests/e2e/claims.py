@@ -50,7 +50,10 @@ while time.monotonic() < end or until and not Path(until).exists():
     look(value)
 print(json.dumps({"event": "Ended", "right": True}), flush=True)
 """
-"""Allocates until it is refused more, says so, and writes to all that it has and looks at it for so many seconds."""
+"""Allocates until it is refused more, says so, and writes to all that it has and looks at it for so many seconds.
+
+It fails when it sees anything else than what it wrote.
+"""
 
 UNTIL = "/dev/shm/end"
 
