@@ -1,4 +1,4 @@
-"""How people write what a container may have: in the environment, on command lines. Pure.
+"""What a container may have, and how people write it: in the environment, on command lines, in Kubernetes. Pure.
 
 Each function gives the value that a text means; ValueError says what would be one. The library reads the same texts in
 ``shim/csrc/process/terms.c``.
@@ -7,7 +7,8 @@ Each function gives the value that a text means; ValueError says what would be o
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from nvshare import sizes
 
@@ -23,6 +24,29 @@ _GANG = re.compile(r"[!-9;-~]+|[!-~]+:([0-9]{1,9})")
 _MOST_PROCESSES = 64
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 1000.0
 _LEAST_PERCENT = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a container or a claim is to have, as far as it was said; None: nothing."""
+
+    weight: float | None = None
+    priority: str | None = None
+    compute_limit: float | None = None
+    """A share of the device's time: above 0, up to 1."""
+    memory_limit_bytes: int | None = None
+    memory_request_bytes: int | None = None
+    when_full: str | None = None
+    sleep: str | None = None
+
+    def over(self, others: Terms) -> Terms:
+        """These, and those of the others that are not said here."""
+        return Terms(**(others.said() | self.said()))
+
+    def said(self) -> dict[str, Any]:
+        """What is said, by the fields' names."""
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in values if value is not None}
 
 
 def weight_of(text: str) -> float:

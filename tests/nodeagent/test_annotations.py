@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvshare import terms_texts
-from nvshare.nodeagent.annotations import Problem, Terms, Wishes, wishes_of
+from nvshare.nodeagent.annotations import Problem, Wishes, wishes_of
+from nvshare.terms_texts import Terms
 
 GIB = 1 << 30
 CONTAINERS = ("main", "side")

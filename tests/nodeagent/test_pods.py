@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nvshare.admin import admin_pb2
-from nvshare.nodeagent.annotations import Terms
 from nvshare.nodeagent.pods import PluginPod, reader
 from nvshare.nodeagent.scheduler_link import request_of
+from nvshare.terms_texts import Terms
 from tests.kubernetes.documents import NAMESPACE, plugin_pod, pod
 
 read = reader(NAMESPACE)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nvshare import display, terms_texts
+from nvshare.terms_texts import Terms
 
 _PREFIX: Final = "nvshare.com/"
 _CONTAINER: Final = "container."
@@ -20,29 +21,6 @@ _LONGEST: Final = 100
 """Letters of an annotation that are repeated in a message."""
 _MOST_NAMED: Final = 20
 """Containers that are named in a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What annotations say of one container; None: nothing."""
-
-    weight: float | None = None
-    priority: str | None = None
-    compute_limit: float | None = None
-    """A share of the device's time: above 0, up to 1."""
-    memory_limit_bytes: int | None = None
-    memory_request_bytes: int | None = None
-    when_full: str | None = None
-    sleep: str | None = None
-
-    def over(self, others: Terms) -> Terms:
-        """These, and those of the others that are not said here."""
-        return Terms(**(others.said() | self.said()))
-
-    def said(self) -> dict[str, Any]:
-        """What is said, by the fields' names."""
-        values = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: value for name, value in values if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from nvshare import admin_channel
 from nvshare.admin import admin_pb2
 from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.log import Log
-from nvshare.nodeagent.annotations import Terms
 from nvshare.nodeagent.pods import Pod
+from nvshare.terms_texts import Terms
 from nvshare.unix_sockets import grpc_address
 
 _TELL_SECONDS = 5.0

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from nvshare.deviceplugin.claims.claim import ClaimError, Record, Request, Share, is_of, record_of
-from nvshare.deviceplugin.claims.terms import NONE, Terms
+from nvshare.deviceplugin.claims.terms import NONE
+from nvshare.terms_texts import Terms
 from tests.deviceplugin.claims.bench import GIB, GPU_A, GPU_B, MIG, NODE, Document, claim, configuration, result
 
 OFFERED = (GPU_A, GPU_B, MIG)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from nvshare.deviceplugin.claims.terms import API_VERSION, KIND, NONE, WRITTEN, Terms, TermsError, terms_of
+from nvshare.deviceplugin.claims.terms import API_VERSION, KIND, NONE, WRITTEN, TermsError, terms_of
+from nvshare.terms_texts import Terms
 
 HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 
@@ -24,7 +25,7 @@ def test_all_of_it() -> None:
             "whenFull": "refuse",
         }
     )
-    assert said == Terms(2.5, "high", 0.3, 8 << 30, "refuse", "idle")
+    assert said == Terms(2.5, "high", 0.3, 8 << 30, when_full="refuse", sleep="idle")
     assert set(WRITTEN) == set(said.said())
 
 

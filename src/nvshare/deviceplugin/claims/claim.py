@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from nvshare import display
 from nvshare.deviceplugin.claims.quantity import whole
-from nvshare.deviceplugin.claims.terms import NONE, WRITTEN, Terms, TermsError, terms_of
+from nvshare.deviceplugin.claims.terms import NONE, WRITTEN, TermsError, terms_of
 from nvshare.dra import DRIVER
+from nvshare.terms_texts import Terms
 
 Document = Mapping[str, Any]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from nvshare.deviceplugin.claims.claim import Record, Request, Share
-from nvshare.deviceplugin.claims.terms import Terms
 from nvshare.deviceplugin.host.whole_files import write_whole
+from nvshare.terms_texts import Terms
 
 _VERSION = 1
 

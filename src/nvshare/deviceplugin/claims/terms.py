@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nvshare import terms_texts
+from nvshare.terms_texts import Terms
 
 API_VERSION: Final = "gpu.nvshare.com/v1"
 KIND: Final = "ShareConfig"
@@ -20,28 +21,6 @@ _LONGEST: Final = 100
 
 class TermsError(Exception):
     """A configuration can't be used; the text names the field and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a configuration says; None: nothing."""
-
-    weight: float | None = None
-    priority: str | None = None
-    compute_limit: float | None = None
-    """A share of the device's time: above 0, up to 1."""
-    memory_limit_bytes: int | None = None
-    when_full: str | None = None
-    sleep: str | None = None
-
-    def over(self, others: Terms) -> Terms:
-        """These, and those of the others that are not said here."""
-        return Terms(**(others.said() | self.said()))
-
-    def said(self) -> dict[str, Any]:
-        """What is said, by the fields' names."""
-        values = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: value for name, value in values if value is not None}
 
 
 NONE: Final = Terms()
