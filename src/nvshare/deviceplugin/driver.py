@@ -185,6 +185,9 @@ class Driver:
         """How the cluster's scheduler is to try the GPUs: packed, always in the same order."""
         if self._session is None or self._configuration.allocation_policy is AllocationPolicy.PACKED:
             return offered
+        if not self._order.known:
+            names = {slices.device_name(uuid): uuid for uuid in offered}
+            self._order.follow([names[name] for name in self._publisher.listed() if name in names])
         consumed = consumed_by(self._session.claims.records.values())
         claimed = {uuid: consumed[uuid] / each.capacity.memory_bytes for uuid, each in offered.items()}
         step = min((1 / each.capacity.shares for each in offered.values()), default=1.0)

@@ -167,10 +167,11 @@ async def test_kubelet_deletes_the_slice(node: Node, kubelet: FakeKubelet) -> No
 
 
 async def test_killed(node: Node, kubelet: FakeKubelet) -> None:
-    """The next one knows the claims, and writes no slice that is right already."""
+    """The next one knows the claims, and writes no slice that is right already, in whichever order."""
     driver = node.start()
     await is_ready(driver)
     assert await prepare(node, kubelet, "u1") == ""
+    await until(lambda: list(node.devices()) == ["gpu-b", "gpu-a"], "the least claimed is first", timeout=20)
     await node.kill(driver)
     node.cluster.objects[CLAIMS].clear()
     writes = len(node.cluster.asked)

@@ -41,6 +41,15 @@ def test_nothing_changes_by_itself() -> None:
         assert order.spread({"a": 0.5, "b": 0.9, "c": 0.41}, 0.1) == ["a", "b", "c"]
 
 
+def test_the_next_instance_goes_on() -> None:
+    """With the order that it finds."""
+    order = Order(Clock())
+    assert not order.known
+    order.follow(["b", "a"])
+    assert order.known
+    assert order.spread({"a": 0, "b": 0.05, "c": 0}, 0.1) == ["b", "a", "c"]
+
+
 def test_gpus_come_and_go() -> None:
     order = Order(Clock())
     assert order.spread({}, 0.1) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,16 +79,20 @@ def test_programs_that_are_never_idle(
     for seed, program in enumerate(programs):
         opens(program)
         allocates(program, "data", SIZE, seed)
-    before, rounds = _slept(scheduler), [0] * len(programs)
+    before, rounds, failed = _slept(scheduler), [0] * len(programs), threading.Event()
 
     def compute(seed: int) -> None:
-        while min(rounds) < ROUNDS or _slept(scheduler) < before + len(programs):
-            _is_right(programs[seed], seed)
+        while not failed.is_set() and (min(rounds) < ROUNDS or _slept(scheduler) < before + len(programs)):
+            programs[seed].begin(f"wrong data {SIZE} {seed}")
+            # On a busy machine three others have their turns, and sleep, before it has its own.
+            if not programs[seed].answered(3 * TIMEOUT_SECONDS) or programs[seed].answer() != "0":
+                failed.set()
             rounds[seed] += 1
 
     with ThreadPoolExecutor(len(programs)) as pool:
         for done in [pool.submit(compute, seed) for seed in range(len(programs))]:
             done.result(timeout=4 * TIMEOUT_SECONDS)
+    assert not failed.is_set(), f"no answer, or a wrong one, after so many rounds of each: {rounds}"
 
 
 def _slept(scheduler: Scheduler) -> int:

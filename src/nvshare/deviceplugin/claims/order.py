@@ -7,7 +7,7 @@ is claimed within that time finds the order as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 LEAST_SECONDS: Final = 10.0
@@ -22,6 +22,15 @@ class Order:
         self._clock = clock
         self._changed_at = float("-inf")
         self._places: dict[str, int] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether any GPU was offered."""
+        return bool(self._places)
+
+    def follow(self, uuids: Sequence[str]) -> None:
+        """Another instance has offered them in this order; only before the first ``spread``."""
+        self._places = {uuid: place for place, uuid in enumerate(uuids)}
 
     def spread(self, claimed: Mapping[str, float], step: float) -> list[str]:
         """GPUs by their UUID, in the order to offer.

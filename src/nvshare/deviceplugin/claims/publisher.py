@@ -8,6 +8,7 @@ instance takes it over, or kubelet deletes it.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -83,6 +84,10 @@ class Publisher:
     def reached(self) -> bool:
         """Whether the API has said which slice of ours there is."""
         return self._mirror.objects is not None
+
+    def listed(self) -> list[str]:
+        """The names of the devices in the slice that is there, in its order."""
+        return [device["name"] for device in json.loads(self._mirrored() or "[]")]
 
     def rest(self) -> None:
         """Leaves the slice as it is, until something is offered again."""
