@@ -179,7 +179,9 @@ class Driver:
                 offered[offer.uuid] = slices.Offered(offer.uuid, capacity, told, offer.problem)
             memory_bytes, shares = (0, 0) if capacity is None else (capacity.memory_bytes, capacity.shares)
             self.metrics.claimable(offer.uuid, memory_bytes, shares)
-        self._publisher.offer(slices.devices([offered[uuid] for uuid in self._in_order(offered)]))
+        # Before it is known which slice there is, its order isn't either.
+        if self._publisher.reached:
+            self._publisher.offer(slices.devices([offered[uuid] for uuid in self._in_order(offered)]))
 
     def _in_order(self, offered: Mapping[str, slices.Offered]) -> Iterable[str]:
         """How the cluster's scheduler is to try the GPUs: packed, always in the same order."""
