@@ -180,6 +180,7 @@ class _Running:
             records.swappers,
             tell_of_swappers(records.swappers, found, self._dispatcher, log),
             known.by_uuid.__contains__,
+            known.cpus_near,
         )
         self._awaited = await_holders(records.holders, found, self._dispatcher, loop, log)
         self._unregistered = Deadlines[Connection](

@@ -44,11 +44,13 @@ class Swapping:
         record: Record,
         former: Sequence[Recorded],
         is_measured: Callable[[str], bool],
+        cpus_near: Callable[[str], frozenset[int]],
     ) -> None:
         """``host_budget``: what all arenas together may have; ``files_in``: where they may be in files, if anywhere.
 
         ``former``: those in the record, of whom the core knows.
         ``is_measured``: whether a device's memory is measured; then ``measure_soon`` is set before the loop runs.
+        ``cpus_near``: those of a device's NUMA node, as far as they are known.
         """
         self._dispatcher = dispatcher
         self._record = record
@@ -57,7 +59,14 @@ class Swapping:
         self._before_first = max((each.number for each in record.found), default=0)
         """The clients' numbers in the record come after this one."""
         self._arenas = Arenas(
-            loop, log, limits, host_budget.bytes(), lambda: dispatcher.clients, dispatcher.host_memory, dispatcher.feed
+            loop,
+            log,
+            limits,
+            host_budget.bytes(),
+            lambda: dispatcher.clients,
+            dispatcher.host_memory,
+            dispatcher.feed,
+            cpus_near,
         )
         self.storing = Storing(
             loop,

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from nvshare.scheduler.arenas import arenas as arenas_module
+from nvshare.scheduler.arenas import segment
 from nvshare.scheduler.arenas.arenas import Arenas, workers_for
 from nvshare.scheduler.core.actions import GrowArena
 from nvshare.scheduler.core.events import ArenaGrown, HostMemorySet
@@ -24,6 +25,9 @@ MIB = 1 << 20
 GIB = 1 << 30
 SEGMENT_BYTES = 8 * MIB
 """The most that is one segment, where a test makes several."""
+
+NEAR = frozenset({max(os.sched_getaffinity(0))})
+"""The CPUs near their GPU."""
 
 
 class Clients:
@@ -46,6 +50,7 @@ class Clients:
             self._known,
             lambda: HostMemory(4 * GIB, self.used),
             self.heard.append,
+            {"GPU-a": NEAR}.__getitem__,
         )
 
     def _known(self) -> dict[int, RegisteredClient]:
@@ -104,6 +109,21 @@ async def test_the_core_hears_of_it_when_the_client_has_it(clients: Clients) -> 
     assert not is_open(descriptor)
     await until(lambda: clients.heard, "the core hears of it")
     assert clients.heard == [ArenaGrown(1, 4 * MIB)]
+
+
+async def test_memory_is_made_near_the_gpu(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the client that asks for it."""
+    ran_on = []
+    fill = segment.fill
+
+    def observed(descriptor: int, start: int, size_bytes: int, *, huge: bool) -> None:
+        ran_on.append(os.sched_getaffinity(0))
+        fill(descriptor, start, size_bytes, huge=huge)
+
+    monkeypatch.setattr(segment, "fill", observed)
+    clients.grow(1, 2 * MIB)
+    await until(lambda: clients.received, "it is filled")
+    assert ran_on == [NEAR]
 
 
 async def test_a_client_that_goes_meanwhile(clients: Clients) -> None:

@@ -95,6 +95,25 @@ async def test_a_segment_has_its_size_its_pages_and_seals(small_pieces: None) ->
     bench.close()
 
 
+async def test_pages_are_taken_near_a_gpu(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By threads that run there meanwhile; anywhere where nothing is near, or where this process may not run."""
+    all_cpus = os.sched_getaffinity(0)
+    near = frozenset({max(all_cpus)})
+    ran_on = []
+
+    def fill(*_where: int, huge: bool) -> None:
+        ran_on.append(os.sched_getaffinity(0))
+
+    monkeypatch.setattr(segment, "fill", fill)
+    bench = bench_with()
+    for cpus in (near, frozenset(), near | {1 << 20}, frozenset({1 << 20})):
+        bench.filling.begin(MIB, lambda made: bench.take("a", made), cpus=cpus)
+    await until(lambda: len(bench.done) == len(ran_on) == 4, "all are filled")
+    assert ran_on == [near, all_cpus, near, all_cpus]
+    assert os.sched_getaffinity(0) == all_cpus
+    bench.close()
+
+
 async def test_nobody_waits_for_anothers_whole_segment(small_pieces: None) -> None:
     """A small one that comes later is ready long before a large one."""
     bench = bench_with()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -30,6 +31,16 @@ class FakeDevice:
     error: int | None = None
     """What NVML answers instead of this device."""
     memory_error: int | None = None
+    cpus: tuple[int, ...] | None = None
+    """Near it; None: NVML can't say it, nor of a MIG device."""
+
+
+def cpus_near(device: FakeDevice, words: int) -> list[int]:
+    """As NVML says them, in words of 64 bits."""
+    if device.cpus is None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    found = sum(1 << cpu for cpu in device.cpus)
+    return [found >> 64 * word & (1 << 64) - 1 for word in range(words)]
 
 
 @pytest.fixture
@@ -83,6 +94,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> list[FakeDevice]:
         "nvmlDeviceGetMaxMigDeviceCount": lambda device: len(device.mig_slots),
         "nvmlDeviceGetMigDeviceHandleByIndex": mig_device,
         "nvmlDeviceGetComputeRunningProcesses": processes,
+        "nvmlDeviceGetCpuAffinity": cpus_near,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
@@ -95,6 +107,15 @@ def test_gpus_are_named(nvml: list[FakeDevice]) -> None:
     found = queries.discover()
     assert found == Discovery(NvmlState.OK, (Gpu(GPU_UUID, "A GPU", 16 * GIB, "0"),))
     assert queries.by_bytes(found.gpus) == {bytes.fromhex("6e767368617265000000000000000001"): found.gpus[0]}
+
+
+def test_cpus_near_a_gpu_are_known(nvml: list[FakeDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a MIG device those of its GPU, which alone NVML can be asked for; none where NVML does not say it."""
+    monkeypatch.setattr(os, "sysconf", {"SC_NPROCESSORS_CONF": 96}.__getitem__)
+    nvml.append(FakeDevice(GPU_UUID, cpus=(0, 63, 64, 95)))
+    nvml.append(FakeDevice(OTHER_UUID, mig_slots=(FakeDevice(MIG_UUID),), cpus=(1,)))
+    nvml.append(FakeDevice(OTHER_UUID))
+    assert [gpu.cpus for gpu in queries.discover().gpus] == [{0, 63, 64, 95}, {1}, frozenset()]
 
 
 def test_a_split_gpu_is_its_mig_devices(nvml: list[FakeDevice]) -> None:

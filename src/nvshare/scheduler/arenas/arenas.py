@@ -52,8 +52,12 @@ class Arenas:
         clients: Callable[[], Mapping[int, RegisteredClient]],
         host_memory: Callable[[], HostMemory],
         feed: Callable[[ArenaGrown | HostMemorySet], None],
+        cpus_near: Callable[[str], frozenset[int]],
     ) -> None:
-        """``budget_bytes`` is what all arenas together may have as long as the machine has it."""
+        """``budget_bytes`` is what all arenas together may have as long as the machine has it.
+
+        ``cpus_near``: those of a device's NUMA node, as far as they are known.
+        """
         self._loop = loop
         self._log = log
         self._limits = limits
@@ -61,6 +65,7 @@ class Arenas:
         self._clients = clients
         self._host_memory = host_memory
         self._feed = feed
+        self._cpus_near = cpus_near
         self._filling: Filling | None = None
         self._growths: dict[int, _Growth] = {}
         """By client."""
@@ -75,10 +80,11 @@ class Arenas:
     def grow(self, action: GrowArena) -> None:
         """Begins with host memory for a client, which has none on its way."""
         growth = self._growths[action.client] = _Growth(action)
+        cpus = self._cpus_near(self._clients()[action.client].device)
         for start in range(0, action.segment_bytes, SEGMENT_BYTES):
             size_bytes = min(SEGMENT_BYTES, action.segment_bytes - start)
             growth.open += 1
-            growth.fills.append(self.filling.begin(size_bytes, partial(self._filled, growth, size_bytes)))
+            growth.fills.append(self.filling.begin(size_bytes, partial(self._filled, growth, size_bytes), cpus=cpus))
 
     @property
     def filling(self) -> Filling:

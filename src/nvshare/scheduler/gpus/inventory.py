@@ -36,6 +36,11 @@ class KnownGpus:
         """Those that were there from the start."""
         return KnownGpus(dict(found), {gpu.uuid: gpu for gpu in found.values()})
 
+    def cpus_near(self, name: str) -> frozenset[int]:
+        """See ``Gpu.cpus``; by the name under which the scheduler knows it, if it is one of these."""
+        gpu = self.by_uuid.get(name)
+        return frozenset() if gpu is None else gpu.cpus
+
 
 class Inventory:
     """Asks NVML again: every minute while a GPU may be missing, and soon when a client names one that it never showed.

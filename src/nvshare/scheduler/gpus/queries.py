@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pynvml  # type: ignore[import-untyped]
 
@@ -13,6 +15,9 @@ from nvshare import nvml
 from nvshare.device_uuid import device_bytes
 from nvshare.nvml_state import NvmlState
 from nvshare.scheduler.gpus.memory import Usage
+
+_WORD_BITS: Final = 8 * ctypes.sizeof(ctypes.c_ulong)
+"""Of the words in which NVML says a set of CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Gpu:
     """0: it has none of its own."""
     index: str = ""
     """As nvidia-smi counts: ``0``, or ``0:1`` for MIG device 1 of GPU 0."""
+    cpus: frozenset[int] = frozenset()
+    """Those of the NUMA node that it hangs on; none: nobody says it."""
 
     def place(self) -> tuple[int, ...]:
         """The index as numbers, which can be compared."""
@@ -91,20 +98,30 @@ def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
             mig = nvml.mig_device(handle, place)
             if mig is not None:
                 split = True
-                found.append(_gpu(mig, index))
+                found.append(_gpu(mig, index, handle))
         except pynvml.NVMLError as error:
             split = True
             failed[index] = str(error)
-    return found if split else [_gpu(handle, str(number))]
+    return found if split else [_gpu(handle, str(number), handle)]
 
 
-def _gpu(handle: Any, index: str) -> Gpu:
+def _gpu(handle: Any, index: str, whole: Any) -> Gpu:
+    """``whole``: the GPU itself, where this is a MIG device."""
     return Gpu(
         uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
         product=_text(pynvml.nvmlDeviceGetName(handle)),
         total_bytes=_total_bytes(handle),
         index=index,
+        cpus=_cpus_near(whole),
     )
+
+
+def _cpus_near(handle: Any) -> frozenset[int]:
+    try:
+        words = pynvml.nvmlDeviceGetCpuAffinity(handle, -(-os.sysconf("SC_NPROCESSORS_CONF") // _WORD_BITS))
+    except pynvml.NVMLError:
+        return frozenset()
+    return frozenset(cpu for cpu in range(len(words) * _WORD_BITS) if words[cpu // _WORD_BITS] >> cpu % _WORD_BITS & 1)
 
 
 def _total_bytes(handle: Any) -> int:

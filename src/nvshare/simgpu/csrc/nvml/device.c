@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../shared/record.h"
 #include "nvml.h"
@@ -346,5 +347,23 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device,
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*major = 9;
 	*minor = 0;
+	return NVML_SUCCESS;
+}
+
+/* The simulated machine has one memory, so all CPUs are near. */
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int words,
+						  unsigned long *cpus)
+{
+	long bits = (long)(8 * sizeof(*cpus)), count = sysconf(_SC_NPROCESSORS_CONF);
+	int index;
+	nvmlReturn_t result = nvml_index(device, &index);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!words || !cpus)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	memset(cpus, 0, words * sizeof(*cpus));
+	for (long cpu = 0; cpu < count && cpu < (long)words * bits; cpu++)
+		cpus[cpu / bits] |= 1ul << cpu % bits;
 	return NVML_SUCCESS;
 }
