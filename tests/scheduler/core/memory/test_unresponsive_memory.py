@@ -30,12 +30,14 @@ def test_who_keeps_its_memory_is_shown() -> None:
     """Once, and to who waits; and no longer when it has obeyed."""
     table = scene(Unresponsive.REPORT)
     assert shown(table, "A") is ShownState.IDLE
-    assert table.timer() == ["late A"]
+    # Nobody else can leave: B has the reserve.
+    assert table.timer() == ["late A", "allot B 5"]
     assert shown(table, "A") is ShownState.UNRESPONSIVE
     line = table.core.client(ord("B"), table.now).line
     assert line is not None
     assert line.behind == (Turn(ord("A"), table.now, holds=False),)
     assert table.core.snapshot(table.now)[0].totals.unresponsive == 1
+    assert table.has("B", ROOM - 2, 5) == []
     table.now += 100
     assert table.has("A", ROOM - 4, 2) == ["allot B 13"]
     assert shown(table, "A") is ShownState.IDLE
@@ -44,8 +46,8 @@ def test_who_keeps_its_memory_is_shown() -> None:
 def test_it_is_killed() -> None:
     """Since B can't come in otherwise; once, and B has the room when it is gone."""
     table = scene()
-    assert table.timer() == ["late A", "kill A"]
-    assert table.has("B", ROOM - 2, 4) == []
+    assert table.timer() == ["late A", "allot B 5", "kill A"]
+    assert table.has("B", ROOM - 2, 5) == []
     table.feed(ClientGone(ord("A")))
     assert table.feed(MemoryFreed(ord("A"))) == ["allot B 13"]
 

@@ -62,6 +62,8 @@ class SleepMachine(SwapMachine):
         self.alike = 4
         """So many quarters of the memory of each are equal to others'."""
         self.pids = 0
+        self.stopped: set[Process] = set()
+        """Who does nothing that it is told."""
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
@@ -161,6 +163,25 @@ class SleepMachine(SwapMachine):
         self.handle(ContainerFound(process.number, name, terms) if process.terms is None else TermsSet(name, terms))
         process.terms = terms
 
+    @rule(slot=SLOT)
+    def stop(self, slot: int) -> None:
+        """A process is stopped, awake or not."""
+        if process := self.able(slot):
+            self.stopped.add(process)
+
+    @rule(slot=SLOT)
+    def stop_asleep(self, slot: int) -> None:
+        process = self.processes.get(slot)
+        if isinstance(process, Sleeper) and process.closed:
+            self.stopped.add(process)
+
+    @rule(slot=SLOT)
+    def go_on(self, slot: int) -> None:
+        process = self.processes.get(slot)
+        if process in self.stopped:
+            self.stopped.discard(process)
+            self.load_back(process)
+
     @rule(fails=st.booleans())
     def break_disk(self, fails: bool) -> None:
         """From now on nothing can be written, or all can."""
@@ -174,8 +195,9 @@ class SleepMachine(SwapMachine):
     @rule()
     def take_steps(self) -> None:
         """The shell does one thing that it was asked to."""
-        while self.steps:
-            step = self.steps.popleft()
+        while self.possible_steps():
+            step = self.possible_steps()[0]
+            self.steps.remove(step)
             process = next((each for each in self.processes.values() if is_for(step, each)), None)
             if isinstance(process, Sleeper) and process.number:
                 match step:
@@ -188,6 +210,10 @@ class SleepMachine(SwapMachine):
                     case ShareArena():
                         self.share(process, step.pack_bytes)
                 return
+
+    def possible_steps(self) -> list[Asked]:
+        """Those for which nobody has to do anything that is stopped."""
+        return [step for step in self.steps if not any(is_for(step, each) for each in self.stopped)]
 
     def store(self, process: Sleeper) -> None:
         assert process.closed, "the host memory of one that is awake is not to be stored"
@@ -259,6 +285,8 @@ class SleepMachine(SwapMachine):
 
     @rule()
     def everyone_is_served(self) -> None:
+        for slot in list(self.processes):
+            self.go_on(slot)
         sleepers = [each for each in self.processes.values() if isinstance(each, Sleeper)]
         before = {each: (each.wakes, each.turns, each.asks) for each in sleepers if each.calls}
         SwapMachine.everyone_is_served(self)
@@ -293,7 +321,11 @@ class SleepMachine(SwapMachine):
         process.back += segment_bytes
         assert process.back <= process.away, "it gets more host memory than it had"
         self.handle(ArenaGrown(process.number, segment_bytes))
-        if process.back == process.away:
+        if process not in self.stopped:
+            self.load_back(process)
+
+    def load_back(self, process: Process) -> None:
+        if isinstance(process, Sleeper) and process.number and loads(process):
             process.away = process.back = 0
             self.handle(ArenaLoaded(process.number))
 
@@ -304,6 +336,8 @@ class SleepMachine(SwapMachine):
     def able(self, slot: int) -> Process | None:
         """Whoever is asked for does something, for which it is awake."""
         process = super().able(slot)
+        if process in self.stopped:
+            return None
         if isinstance(process, Sleeper) and process.closed:
             process.calls = True
             self.handle(WakeWanted(process.pid))
@@ -312,7 +346,7 @@ class SleepMachine(SwapMachine):
 
     def all_able(self) -> list[Process]:
         """Its client hears the scheduler, asleep or not."""
-        return [process for process in self.processes.values() if process.number]
+        return [process for process in self.processes.values() if process.number and process not in self.stopped]
 
     def connect(self, process: Process) -> None:
         super().connect(process)
@@ -345,17 +379,19 @@ class SleepMachine(SwapMachine):
     def deliver_all(self) -> None:
         for _ in range(100):
             SwapMachine.deliver_all(self)
-            if not self.steps:
+            if not self.possible_steps():
                 return
             self.take_steps()
         raise AssertionError("processes fall asleep and wake for ever")
 
     def restart(self) -> None:
         self.steps.clear()
+        self.stopped.clear()
         SwapMachine.restart(self)
 
     def is_quiet(self) -> bool:
-        return not self.steps and not any(map(loads, self.processes.values())) and SwapMachine.is_quiet(self)
+        is_loading = any(loads(each) and each not in self.stopped for each in self.processes.values())
+        return not self.possible_steps() and not is_loading and SwapMachine.is_quiet(self)
 
     def send(self, actions: list[Action]) -> None:
         self.steps += [action for action in actions if isinstance(action, Asked)]

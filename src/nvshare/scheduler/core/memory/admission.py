@@ -122,12 +122,18 @@ class Admission:
         """The same, and whether it is possible only when others sleep that don't."""
         assumed_bytes = sum(each.memory.pinned_bytes for each in self._unmeasured(now))
         free_bytes = assumed_bytes + self._ledger.departed_bytes
-        view = View(True, self._stuck(now), assumed_bytes, free_bytes, self._host.possible_bytes)
+        stuck = self._stuck(now)
+        view = View(True, stuck, assumed_bytes, free_bytes, self._host.possible_bytes)
         found = self._lacks(client, view)
-        if found is None or found.limited:
+        if found is not None and not found.limited:
+            found = self._lacks_asleep(client, view, found)
+            return found, found is None
+        if found is not None or not stuck:
             return found, False
-        found = self._lacks_asleep(client, view, found)
-        return found, found is None
+        # As far as those go on that are stopped. Others rather sleep than that they are waited for.
+        view = replace(view, staying=stuck)
+        found = self._lacks(client, view)
+        return None, found is not None and self._lacks_asleep(client, view, found) is None
 
     def _lacks_asleep(self, client: Client, view: View, found: Refusal) -> Refusal | None:
         """What a growth lacks when those sleep that can; ``found``: what it lacks while they don't.
@@ -166,7 +172,7 @@ class Admission:
         others = [other for other in clients if other is not client]
         # The contexts that are not admitted yet come after this.
         later_bytes = sum(other.memory.ahead_bytes for other in others)
-        left = ledger.left_bytes + later_bytes + view.free_bytes - fixed_bytes
+        left = ledger.left_bytes + later_bytes + view.free_bytes - fixed_bytes - view.staying_bytes(clients)
         allowed = left - ledger.headroom_bytes(fixed_bytes - later_bytes - view.assumed_bytes)
         most = allowed - requests.others_bytes([client.number])
         if not is_more:

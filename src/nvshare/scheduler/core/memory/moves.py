@@ -98,7 +98,7 @@ class Moves:
     def _count(self) -> None:
         for client in self._residency.present.clients.values():
             memory = client.memory
-            if memory.can_leave:
+            if memory.can_leave and not self._residency.is_stuck(client, self._now):
                 self._able[client.number] = client
             if not memory.leaving_bytes or (memory.moves_out and client.state is ClientState.UNRESPONSIVE):
                 continue

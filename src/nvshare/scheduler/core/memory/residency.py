@@ -208,6 +208,12 @@ class Residency:
         """What is on the device beside all of these at once."""
         return stays_bytes(unit, self.clients.values(), self.host, self.requests)
 
+    def late_at(self, client: Client) -> float | None:
+        """When it is stuck or silent if it does nothing; None: it has done what it was told."""
+        memory = client.memory
+        is_told = memory.leaving_bytes > 0 or not memory.is_heard
+        return memory.progress_at + self.grace_seconds if is_told else None
+
     def is_late(self, client: Client, now: float) -> bool:
         """Whether one that swaps has done nothing for the grace time."""
         return now >= client.memory.progress_at + self.grace_seconds

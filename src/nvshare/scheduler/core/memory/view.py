@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.estates import Estate
@@ -35,6 +36,8 @@ class View:
     """Who is gone and comes back."""
     asleep: frozenset[int] = frozenset()
     """Who is taken to sleep though it does not yet; what their contexts take is free."""
+    staying: frozenset[int] = frozenset()
+    """Who is taken to keep what it has on the device."""
 
     def sleeps(self, client: Client) -> bool:
         """Whether a client is taken to sleep."""
@@ -53,9 +56,15 @@ class View:
         """Whether it is back and has not said what it has; who never does is not waited for."""
         return not self.best and not client.memory.reported and client.number not in self.stuck
 
+    def staying_bytes(self, clients: Iterable[Client]) -> int:
+        """What nobody else has of the device because of those."""
+        return sum(client.memory.charge_bytes for client in clients if client.number in self.staying)
+
     def movable_bytes(self, client: Client, left_bytes: int) -> int:
         """What a client has that can move, where so much is left for it: what is beyond that is taken back."""
         memory = client.memory
+        if client.number in self.staying:
+            return 0
         if self.keeps(client):
             return memory.pledged_bytes
         return min(memory.admitted_bytes, max(memory.footprint_bytes, left_bytes))

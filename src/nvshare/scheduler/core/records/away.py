@@ -38,6 +38,11 @@ class Away:
         return self.place is not None
 
     @property
+    def is_told(self) -> bool:
+        """Whether it was told something that it has not done yet."""
+        return self.goes_to is not None or self.asked_bytes > 0 or self.is_made
+
+    @property
     def lacking_bytes(self) -> int:
         """How much host memory it takes yet to bring all back."""
         return self.bytes - self.made_bytes

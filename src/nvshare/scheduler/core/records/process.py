@@ -68,6 +68,10 @@ class Process:
     """Its host memory could not be stored a while ago."""
     sleeps: int = 0
     """How often it fell asleep."""
+    told_at: float = float("-inf")
+    """When it was last told something beside that its memory is to leave."""
+    stands_still: bool = False
+    """It has not done for long what it was told: somebody stopped it, and nobody waits for it."""
 
     @property
     def is_to_rest(self) -> bool:

@@ -50,7 +50,7 @@ class Relief:
         lock, news = device.lock, device.lock.blocking.is_sleep_lacking is not lacks
         # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
         lock.blocking.is_sleep_lacking = lacks
-        leaving = any(process.leaves for process in processes)
+        leaving = any(process.leaves and not process.stands_still for process in processes)
         able = [] if leaving else [process for process in processes if self._may_be_chosen(process, needy)]
         first = min(able, key=self._order, default=None)
         for process in processes:
@@ -75,7 +75,7 @@ class Relief:
         if process is None or client.state is ClientState.UNRESPONSIVE:
             return False
         if process.leaves:
-            return True
+            return not process.stands_still
         holds = any(each.holds for each in self._clients_of(process) if each is not client)
         return process.state is Sleep.AWAKE and not holds and not self._reasons.unable(process)
 

@@ -113,8 +113,8 @@ class Sharing:
         self._tried.pop(client.number, None)
         self._candidates = None
         if away.goes_to is Place.PACK:
-            self._goes, away.goes_to = None, None
-            self._host.packing_bytes = 0
+            away.goes_to = None
+            self._wait_no_more(client)
         elif away.place is Place.PACK:
             away.pack_bytes = self._leave(client)
 
@@ -127,6 +127,8 @@ class Sharing:
     def plan(self, *, lacks: bool) -> list[ShareArena]:
         """Who is to be asked; ``lacks``: somebody lacks host memory to come back."""
         host = self._host
+        if self._goes is not None and self._goes.process is not None and self._goes.process.stands_still:
+            self._wait_no_more(self._goes)
         self._room_bytes = max(0, host.unused_bytes if lacks else host.left_bytes)
         before_bytes = host.sharable_bytes
         actions: list[ShareArena] = []
@@ -185,8 +187,13 @@ class Sharing:
         away, host = client.memory.away, self._host
         if away.goes_to is not None:
             host.used_bytes -= away.pack_bytes
-            self._goes, away.goes_to = None, None
-            away.pack_bytes = host.packing_bytes = 0
+            away.goes_to, away.pack_bytes = None, 0
+            self._wait_no_more(client)
+
+    def _wait_no_more(self, client: Client) -> None:
+        """For the answer of one that was asked, if it is the last one that was."""
+        if self._goes is client:
+            self._goes, self._host.packing_bytes = None, 0
 
     def _leave(self, client: Client) -> int:
         """Its pack has one client less; returns what the pack took that counted, if that was the last one."""

@@ -11,6 +11,7 @@
   each of its clients asks for room for its context, as for a first one, but is never refused. Since the driver would
   lose it without room, its devices are measured before it is woken. Of processes on several devices one comes back at
   a time, so that no two wait for each other.
+- *Standing still.* Nobody waits for one whose process is stopped (still.py).
 - *Flapping.* Who woke without having asked for a device since it fell asleep (it polls events, or asks what memory is
   free) stays awake twice as long the next time.
 """
@@ -31,6 +32,7 @@ from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
 from nvshare.scheduler.core.sleep.idleness import idle_seconds, idle_since, is_idle, lose_patience, patience
 from nvshare.scheduler.core.sleep.reasons import Reasons, is_out
 from nvshare.scheduler.core.sleep.relief import Relief
+from nvshare.scheduler.core.sleep.still import Still
 from nvshare.scheduler.core.sleep.storing import Storing
 from nvshare.scheduler.core.sleep_events import (
     FellAsleep,
@@ -69,9 +71,10 @@ class Sleeping:
         self._on: dict[str, dict[int, tuple[Client, Process]]] = {}
         """The clients of these processes on each device, by number."""
         self._moving: dict[int, Process] = {}
-        """Those that are neither awake nor asleep, or are asked to be the other."""
+        """Those that are neither awake nor asleep, or are asked to be the other, or to let go of host memory."""
         self.reasons = Reasons(clients, host, self.storing, self._moving)
         self.relief = Relief(clients, self.reasons, self.storing)
+        self._still = Still(clients, self._processes, self._moving)
         self._moments: list[tuple[float, int]] = []
         """When to look at which process, the earliest first; what is not its alarm any more is passed over."""
 
@@ -165,7 +168,8 @@ class Sleeping:
     def deadline(self) -> float | None:
         """When there is something to do if nothing happens before; None: never."""
         alarm = self._moments[0][0] if self._moments else None
-        return min((moment for moment in (alarm, self.storing.deadline) if moment is not None), default=None)
+        moments = (alarm, self.storing.deadline, *self._still.moments())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def plan(self, devices: Iterable[Device], now: float) -> tuple[list[Action], list[Device]]:
         """What to do, and on which devices there is something to plan because of that.
@@ -173,7 +177,10 @@ class Sleeping:
         ``devices``: where something changed.
         """
         actions: list[Action] = []
-        touched: list[Device] = []
+        if changed := self._still.find(now):
+            self.storing.look_again()
+        touched = [device for process in changed for device in self._devices_of(process)]
+        devices = [*devices, *touched]
         for process in list(self._due(now)):
             clients, seconds = self._clients_of(process), self._idle_seconds(process)
             since = idle_since(process, clients)
@@ -189,6 +196,8 @@ class Sleeping:
         for process in list(self._moving.values()):
             touched += self._go_on(process, actions, now)
         actions += self.storing.plan(now)
+        for action in actions:
+            self._still.tell(action, now)
         if self.storing.sharing.is_less_possible:
             touched += [device for _, device in self._clients.values()]
         return actions, touched
@@ -241,7 +250,7 @@ class Sleeping:
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:
-        process.state, process.wanted, process.measured = Sleep.AWAKE, False, False
+        process.state, process.wanted, process.measured, process.stands_still = Sleep.AWAKE, False, False, False
         self._moving.pop(process.number, None)
         self._set_alarm(process, float("inf") if process.never else now + self._idle_seconds(process))
 
@@ -284,7 +293,7 @@ class Sleeping:
                 return self._devices_of(process)
             case Sleep.LEAVING if all(map(is_out, self._clients_of(process))):
                 self._let_fall(process, actions)
-            case Sleep.ASLEEP:
+            case Sleep.ASLEEP if not any(client.memory.away.goes_to for client in self._clients_of(process)):
                 del self._moving[process.number]
             case Sleep.LOADING if self.storing.is_back(process, actions) and self._may_come(process):
                 return self._come(process, now)

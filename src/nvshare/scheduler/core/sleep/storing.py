@@ -47,10 +47,10 @@ class Storing:
         """``clients``, ``processes``: all there are, by number."""
         self._clients, self._processes, self._host = clients, processes, host
         self.sharing = Sharing(clients, processes, host)
-        self._comes: Process | None = None
-        """Whose host memory is being made again."""
+        self._coming: list[Process] = []
+        """Whose host memory is being made again: one, and those that stood still before."""
         self._goes: Process | None = None
-        """Whose goes into a file."""
+        """Whose goes into a file, and does not stand still."""
         self.deadline: float | None = None
         """When those are tried again that could not store; None: all could."""
         self._loading: list[Process] = []
@@ -116,16 +116,14 @@ class Storing:
         if not (host.file_budget_bytes or host.file_used_bytes or host.away_bytes or self.sharing.packs_bytes):
             return
         processes = self._processes.values()
-        going = {process.number: sum(self._going(process)) for process in processes}
+        going = {process.number: sum(self._going(process)) for process in processes if not process.stands_still}
         self._loading = [process for process in processes if process.state is Sleep.LOADING and self._away(process)]
-        self._goes = next((process for process in processes if going[process.number]), None)
-        comes = self._comes
-        if comes is not None and (comes.state is not Sleep.LOADING or not self._away(comes)):
-            self._comes = None
+        self._goes = next((process for process in processes if going.get(process.number)), None)
+        self._coming = [process for process in self._coming if process in self._loading]
         swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
         host.largest_bytes = max((max(m.useful_bytes, m.growing_bytes) for m in swapping), default=0)
         host.away_bytes = max((self._away_bytes(process) for process in processes), default=0)
-        host.coming_bytes = 0 if self._comes is None else self._lacking(self._comes)
+        host.coming_bytes = sum(map(self._lacking, self._coming))
         # Of what can go as much is kept as the largest of them had.
         go = [*filter(None, going.values()), *map(self._bytes, self._may_go())]
         host.storable_bytes = sum(go) - max(0, max(go, default=0) - host.kept_bytes)
@@ -141,7 +139,7 @@ class Storing:
             for process in self._processes.values():
                 process.stays = False
             self.look_again()
-        lacks = self._comes is None and host.storable_bytes > 0 and host.left_bytes < CHUNK_BYTES
+        lacks = not self._is_coming and host.storable_bytes > 0 and host.left_bytes < CHUNK_BYTES
         if self._goes is not None or not (lacks or self.lacks):
             return []
         first = next(iter(self._may_go()), None)
@@ -178,7 +176,7 @@ class Storing:
         for each in moving.values():
             if each is process:
                 break
-            memories = self._memories(each) if each.leaves else ()
+            memories = self._memories(each) if each.leaves and not each.stands_still else ()
             promised += sum(max(0, memory.useful_bytes - memory.host_bytes) for memory in memories)
         return promised
 
@@ -189,13 +187,15 @@ class Storing:
         if not self._away(process):
             return True
         lacking = self._lacking(process)
-        free_bytes = self._host.unused_bytes
-        has_room = lacking <= free_bytes
-        if self._comes is None and (has_room or self.sharing.lets_end(process, lacking - free_bytes)):
-            self._comes, free_bytes = process, self._host.unused_bytes
+        begun_bytes = sum(self._lacking(each) for each in self._coming if each is not process)
+        free_bytes = self._host.unused_bytes - begun_bytes
+        is_next = process not in self._coming and not self._is_coming
+        if is_next and (lacking <= free_bytes or self.sharing.lets_end(process, lacking - free_bytes)):
+            self._coming.append(process)
+            free_bytes = self._host.unused_bytes - begun_bytes
             self.look_again()
         wait = ""
-        if self._comes is not process:
+        if process not in self._coming:
             wait = (
                 f"host memory to bring {lacking >> 20} MiB back into is not left (--host-memory); others have to sleep"
             )
@@ -211,9 +211,13 @@ class Storing:
                 self._host.used_bytes += more
                 free_bytes -= more
                 actions.append(GrowArena(number, more))
-        if self._comes is process:
-            self._host.coming_bytes = self._lacking(process)
+        self._host.coming_bytes = sum(map(self._lacking, self._coming))
         return False
+
+    @property
+    def _is_coming(self) -> bool:
+        """Whether the host memory of one that does not stand still is being made again."""
+        return not all(process.stands_still for process in self._coming)
 
     def _may_go(self) -> list[Process]:
         """Whose host memory may go into files now, as far as there is room for it; who has slept longest is first."""
