@@ -26,6 +26,7 @@ PACKAGES = {
         "deviceplugin_v1beta1.proto",
         "podresources_v1.proto",
         "dra_v1.proto",
+        "drahealth_v1alpha1.proto",
         "pluginregistration_v1.proto",
     ),
 }

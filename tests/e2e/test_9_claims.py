@@ -249,6 +249,39 @@ def restarts_of(name: str) -> int:
     return count
 
 
+@pytest.fixture
+def patient(claimed: Node) -> Iterator[Node]:
+    """The node, whose GPUs are well again afterwards, which the plugin believes after a minute."""
+    yield claimed
+    claimed.sicken("")
+    eventually("no GPU has a taint", lambda: not any(device.get("taints") for device in devices()), 150)
+
+
+def test_the_pods_status_has_its_gpus_health(patient: Node) -> None:
+    """Its GPU is healthy there, then lost with the reason, then healthy again; the pod goes on all the while."""
+    apply(claiming("watched", using_all(until_told=True), own="of-128"))
+    watched = running("watched")
+    eventually("its GPU is healthy", lambda: health_of("watched") == [("Healthy", "")], 60)
+    (given,) = (each["status"]["allocation"]["devices"]["results"][0]["device"] for each in claims())
+    (index,) = (each["attributes"]["index"]["int"] for each in devices() if each["name"] == given)
+    patient.sicken(f"lost {index}")
+    eventually("its GPU is unhealthy", lambda: [health for health, _ in health_of("watched")] == ["Unhealthy"], 60)
+    assert health_of("watched")[0][1]
+    eventually("it has a taint", lambda: [each["name"] for each in devices() if each.get("taints")] == [given], 30)
+    patient.sicken("")
+    eventually("its GPU is healthy again", lambda: health_of("watched") == [("Healthy", "")], 150)
+    assert is_untouched(watched)
+    tell_to_end("watched")
+    assert ended("watched") == "Succeeded"
+
+
+def health_of(name: str) -> list[tuple[str, str]]:
+    """What the pod's status says of the GPUs that its container has, each with the reason."""
+    (container,) = get("pod", name)["status"]["containerStatuses"]
+    told = (each for one in container.get("allocatedResourcesStatus", []) for each in one["resources"])
+    return [(each["health"], each.get("message", "")) for each in told]
+
+
 def test_nobody_writes_for_another_node(claimed: Node) -> None:
     """With the driver's token one can't write a slice of another node, or of another driver."""
     (own,) = slices()

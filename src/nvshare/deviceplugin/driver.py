@@ -68,8 +68,7 @@ class Driver:
         self._place = place_of(configuration, self._node.injection)
         self._known = Known(
             get_claim=self._claim,
-            nodes=lambda uuid: self._inventory.snapshot.nodes(uuid),
-            offered=lambda: {offer.uuid for offer in self._inventory.snapshot.offers},
+            inventory=self._inventory,
             own_bytes=self._capacities.own_bytes,
             held=lambda: held_in(self._node.scheduler.fresh()),
         )

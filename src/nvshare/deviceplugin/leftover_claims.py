@@ -33,8 +33,7 @@ class LeftoverClaims:
         self._capacities = Capacities(node.scheduler.fresh, configuration.overcommit, time.monotonic)
         known = Known(
             get_claim=_refuse,
-            nodes=lambda uuid: self._inventory.snapshot.nodes(uuid),
-            offered=lambda: {offer.uuid for offer in self._inventory.snapshot.offers},
+            inventory=self._inventory,
             own_bytes=self._capacities.own_bytes,
             # Nothing is swept: without a token nobody could say that a claim is over.
             held=lambda: None,

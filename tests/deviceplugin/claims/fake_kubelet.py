@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
-from nvshare.kubelet import dra_v1_pb2, pluginregistration_v1_pb2
+from nvshare.kubelet import dra_v1_pb2, drahealth_v1alpha1_pb2, pluginregistration_v1_pb2
 from nvshare.kubelet.dra_v1_pb2_grpc import DRAPluginStub
+from nvshare.kubelet.drahealth_v1alpha1_pb2_grpc import DRAResourceHealthStub
 from nvshare.kubelet.pluginregistration_v1_pb2_grpc import RegistrationStub
 from nvshare.unix_sockets import grpc_address
 
 _LOOK_SECONDS = 0.01
 _INFO_SECONDS = 1.0
+_HEALTH_RETRY_SECONDS = 0.05
+"""5 in kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Driver:
 
     info: pluginregistration_v1_pb2.PluginInfo
     channel: grpc.aio.Channel
+    health: asyncio.Task[None]
 
 
 class FakeKubelet:
@@ -36,6 +41,12 @@ class FakeKubelet:
         """By the registration socket, the newest last."""
         self.refusal = ""
         """What it tells drivers instead of taking them."""
+        self.health: dict[tuple[str, str], drahealth_v1alpha1_pb2.DeviceHealth] = {}
+        """By pool and device, what it was told last."""
+        self.told_health = 0
+        """How often."""
+        self.ended_streams: list[grpc.StatusCode] = []
+        """What streams of health ended with."""
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -85,7 +96,8 @@ class FakeKubelet:
                 return
             error = self.refusal or self._error(info)
             if not error:
-                self.drivers[socket] = Driver(info, grpc.aio.insecure_channel(grpc_address(Path(info.endpoint))))
+                endpoint = grpc.aio.insecure_channel(grpc_address(Path(info.endpoint)))
+                self.drivers[socket] = Driver(info, endpoint, asyncio.create_task(self._follow_health(endpoint)))
             status = pluginregistration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
             await stub.NotifyRegistrationStatus(status, timeout=_INFO_SECONDS)
 
@@ -99,4 +111,23 @@ class FakeKubelet:
         return ""
 
     async def _forget(self, socket: Path) -> None:
-        await self.drivers.pop(socket).channel.close()
+        driver = self.drivers.pop(socket)
+        driver.health.cancel()
+        await asyncio.gather(driver.health, return_exceptions=True)
+        await driver.channel.close()
+
+    async def _follow_health(self, channel: grpc.aio.Channel) -> None:
+        """One stream after the other; the end of any makes it forget all."""
+        stub = DRAResourceHealthStub(channel)
+        while True:
+            stream = stub.NodeWatchResources(drahealth_v1alpha1_pb2.NodeWatchResourcesRequest())
+            try:
+                with suppress(grpc.aio.AioRpcError):
+                    async for told in stream:
+                        self.told_health += 1
+                        for each in told.devices:
+                            self.health[each.device.pool_name, each.device.device_name] = each
+                self.ended_streams.append(await stream.code())
+            finally:
+                self.health.clear()
+            await asyncio.sleep(_HEALTH_RETRY_SECONDS)

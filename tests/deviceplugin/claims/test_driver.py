@@ -20,6 +20,7 @@ from nvshare.deviceplugin.settings.choice import Choice
 from nvshare.deviceplugin.settings.choosing import choose
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
 from nvshare.kubelet.dra_v1_pb2 import Claim
+from nvshare.kubelet.drahealth_v1alpha1_pb2 import HEALTHY, UNHEALTHY
 from nvshare.kubernetes.api_server import Account
 from nvshare.log import Log, LogLines
 from tests.deviceplugin.claims.api_rules import mistakes
@@ -128,13 +129,19 @@ async def test_nothing_before_the_scheduler_has_told(node: Node, kubelet: FakeKu
 
 
 async def test_a_gpu_gets_sick(node: Node, kubelet: FakeKubelet) -> None:
-    """It is tainted; it stays in the slice."""
+    """It is tainted and stays in the slice; kubelet is told the same, and when it is well again."""
     node.nvml.sick["GPU-b"] = "the driver asks for: GPU reset"
-    driver = node.start()
+    driver = node.start(recovery_seconds=0)
     await is_ready(driver)
     await until(lambda: node.devices()["gpu-b"].get("taints"), "it is tainted", timeout=20)
     assert node.devices()["gpu-b"]["taints"][0]["value"] == "the-driver-asks-for-gpu-reset"
     assert "taints" not in node.devices()["gpu-a"]
+    await until(lambda: len(kubelet.health) == 2, "kubelet is told")
+    a, b = kubelet.health[NODE, "gpu-a"], kubelet.health[NODE, "gpu-b"]
+    assert (a.health, a.message) == (HEALTHY, "")
+    assert (b.health, b.message) == (UNHEALTHY, "the driver asks for: GPU reset")
+    node.nvml.sick.clear()
+    await until(lambda: kubelet.health[NODE, "gpu-b"].health == HEALTHY, "it is told that it is well", timeout=20)
 
 
 @pytest.mark.parametrize(("policy", "order"), [("spread", ["gpu-b", "gpu-a"]), ("packed", ["gpu-a", "gpu-b"])])
@@ -298,6 +305,7 @@ async def test_claims_that_are_left_when_the_plugin_is_back(
     node.start(PLUGIN)
     await until(lambda: kubelet.drivers, "somebody sees to them", timeout=20)
     await until(lambda: [each.uid for each in node.scheduler.claims] == ["u1"], "the scheduler is told", timeout=20)
+    await until(lambda: (NODE, "gpu-a") in kubelet.health, "kubelet knows how its GPU is", timeout=20)
     assert "given out by the device plugin now" in await prepare(node, kubelet, "u2")
     assert await kubelet.unprepare(Claim(uid="u1", namespace="team", name="u1")) == {"u1": ""}
     await until(lambda: not kubelet.drivers, "nothing is left to see to", timeout=20)

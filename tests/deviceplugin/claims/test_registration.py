@@ -8,13 +8,17 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 from prometheus_client import generate_latest
 
 from nvshare.deviceplugin.answers.allocation import DeviceListStrategy, Injection
 from nvshare.deviceplugin.claims.claims import Claims
+from nvshare.deviceplugin.claims.health import Health
 from nvshare.deviceplugin.claims.registration import Registration, Timing
 from nvshare.deviceplugin.claims.service import Service
+from nvshare.deviceplugin.devices import Offer, Snapshot
+from nvshare.deviceplugin.kubelet.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.dra import DRIVER
 from nvshare.kubelet.dra_v1_pb2 import Claim, Device
@@ -31,10 +35,17 @@ class Instance:
     def __init__(self, node: NodeOfClaims, root: Path) -> None:
         self.claims: Claims = node.start()
         self.metrics = Metrics(lambda: 0)
+        self.inventory = Inventory()
+        self.inventory.publish(Snapshot((Offer(GPU_A, 10),)))
         log = self.claims._log
         injection = Injection(Path("/lib"), Path("/client"), frozenset({DeviceListStrategy.CDI_CRI}))
         self.registration = Registration(
-            root, lambda: Service(self.claims, NODE, injection, self.metrics, log), self.metrics, log, QUICK
+            root,
+            lambda: Service(self.claims, NODE, injection, self.metrics, log),
+            lambda: Health(self.inventory, NODE),
+            self.metrics,
+            log,
+            QUICK,
         )
         self.task = asyncio.create_task(self.registration.run())
 
@@ -75,11 +86,11 @@ def of(uid: str, name: str = "share") -> Claim:
 
 
 async def test_registers(kubelet: FakeKubelet, driver: Instance, root: Path) -> None:
-    """Under the driver's name, with the one version; at its end nothing of it is left."""
+    """Under the driver's name, with what kubelet can ask; at its end nothing of it is left."""
     await until(lambda: driver.registration.ready, "kubelet has taken the driver")
     ((socket, registered),) = kubelet.drivers.items()
     assert registered.info.name == DRIVER == "gpu.nvshare.com"
-    assert list(registered.info.supported_versions) == ["v1.DRAPlugin"]
+    assert list(registered.info.supported_versions) == ["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"]
     assert socket.name.startswith("gpu.nvshare.com-")
     assert socket.name.endswith("-reg.sock")
     assert Path(registered.info.endpoint).parent == root / "plugins" / DRIVER
@@ -233,3 +244,15 @@ async def test_what_is_asked_at_the_end(kubelet: FakeKubelet, driver: Instance, 
     answer.set()
     assert not (await channel)["u"].error
     await ended
+
+
+async def test_streams_at_the_end(kubelet: FakeKubelet, driver: Instance) -> None:
+    """They end in order and at once, so that nothing waits for them."""
+    await until(lambda: kubelet.health, "kubelet knows the GPU's health")
+    kubelet._watching.cancel()  # type: ignore[union-attr]
+    begin = asyncio.get_running_loop().time()
+    await driver.stop()
+    assert asyncio.get_running_loop().time() - begin < QUICK.stop_grace
+    await until(lambda: kubelet.ended_streams, "the stream has ended")
+    assert kubelet.ended_streams[0] is grpc.StatusCode.OK
+    assert kubelet.health == {}

@@ -21,18 +21,21 @@ from pathlib import Path
 
 import grpc
 
+from nvshare.deviceplugin.claims.health import Health
 from nvshare.deviceplugin.claims.service import Service
 from nvshare.deviceplugin.kubelet.socket_files import FileIdentity, identity, remove
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.dra import DRIVER
 from nvshare.kubelet import pluginregistration_v1_pb2 as api
 from nvshare.kubelet.dra_v1_pb2_grpc import add_DRAPluginServicer_to_server
+from nvshare.kubelet.drahealth_v1alpha1_pb2_grpc import add_DRAResourceHealthServicer_to_server
 from nvshare.kubelet.pluginregistration_v1_pb2_grpc import RegistrationServicer, add_RegistrationServicer_to_server
 from nvshare.log import Log
 from nvshare.unix_sockets import grpc_address, listening_pid
 
 _TYPE = "DRAPlugin"
-_VERSIONS = ("v1.DRAPlugin",)
+_SERVICES = ("v1.DRAPlugin", "v1alpha1.DRAResourceHealth")
+"""What kubelet can ask at the endpoint. 1.36 asks for the health without looking here, 1.37 looks."""
 _WAITING = "waiting for kubelet to register it (is --kubelet-dir right?)"
 
 Context = grpc.aio.ServicerContext[object, object]
@@ -57,6 +60,7 @@ class Registration(RegistrationServicer):
         self,
         kubelet_root: Path,
         new_service: Callable[[], Service],
+        new_health: Callable[[], Health],
         metrics: Metrics,
         log: Log,
         timing: Timing | None = None,
@@ -65,6 +69,7 @@ class Registration(RegistrationServicer):
         self._registry = kubelet_root / "plugins_registry"
         self._folder = kubelet_root / "plugins" / DRIVER
         self._new_service = new_service
+        self._new_health = new_health
         self._metrics = metrics
         self._log = log
         self._timing = timing or Timing()
@@ -99,7 +104,7 @@ class Registration(RegistrationServicer):
         self.state = "stopped"
 
     async def GetInfo(self, request: api.InfoRequest, context: Context) -> api.PluginInfo:  # noqa: N802
-        return api.PluginInfo(type=_TYPE, name=DRIVER, endpoint=str(self._endpoint), supported_versions=_VERSIONS)
+        return api.PluginInfo(type=_TYPE, name=DRIVER, endpoint=str(self._endpoint), supported_versions=_SERVICES)
 
     async def NotifyRegistrationStatus(  # noqa: N802
         self, request: api.RegistrationStatus, context: Context
@@ -118,8 +123,9 @@ class Registration(RegistrationServicer):
         """One server, until ``stop`` or until one of its sockets has gone. Leaves nothing behind."""
         registration = self._registry / f"{DRIVER}-{name}-reg.sock"
         self._endpoint = self._folder / f"{name}.sock"
-        server = grpc.aio.server()
+        server, health = grpc.aio.server(), self._new_health()
         add_DRAPluginServicer_to_server(self._new_service(), server)
+        add_DRAResourceHealthServicer_to_server(health, server)
         add_RegistrationServicer_to_server(self, server)
         try:
             for socket in (self._endpoint, registration):
@@ -131,6 +137,7 @@ class Registration(RegistrationServicer):
             if self.ready:
                 self.state = "stopping"
             remove(registration)
+            health.end()
             await server.stop(self._timing.stop_grace)
             remove(self._endpoint)
 

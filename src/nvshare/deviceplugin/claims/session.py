@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from nvshare.deviceplugin.claims.claim import Document
 from nvshare.deviceplugin.claims.claims import Claims
+from nvshare.deviceplugin.claims.health import Health
 from nvshare.deviceplugin.claims.link import ClaimsLink
 from nvshare.deviceplugin.claims.place import Place
 from nvshare.deviceplugin.claims.registration import Registration
 from nvshare.deviceplugin.claims.service import Service
 from nvshare.deviceplugin.claims.sweep import Sweep
+from nvshare.deviceplugin.kubelet.inventory import Inventory
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.log import Log
 
@@ -26,9 +27,8 @@ class Known:
 
     get_claim: Callable[[str, str], Awaitable[Document]]
     """The ResourceClaim of a namespace and a name; ApiError."""
-    nodes: Callable[[str], tuple[Path, ...]]
-    """The device nodes of a GPU."""
-    offered: Callable[[], Collection[str]]
+    inventory: Inventory
+    """The GPUs that the node offers."""
     own_bytes: Callable[[str], int | None]
     """What a GPU itself has for claims; None: that is not known."""
     held: Callable[[], Collection[str] | None]
@@ -45,14 +45,18 @@ class Session:
             known.get_claim,
             place.injection,
             place.cdi_dir,
-            known.nodes,
-            known.offered,
+            lambda uuid: known.inventory.snapshot.nodes(uuid),
+            lambda: {offer.uuid for offer in known.inventory.snapshot.offers},
             known.own_bytes,
             log,
         )
         self._metrics = metrics
         self.registration = Registration(
-            place.kubelet_root, lambda: Service(self.claims, place.node, place.injection, metrics, log), metrics, log
+            place.kubelet_root,
+            lambda: Service(self.claims, place.node, place.injection, metrics, log),
+            lambda: Health(known.inventory, place.node),
+            metrics,
+            log,
         )
         self.link = ClaimsLink(place.admin_socket, self.claims, log)
         self._sweep = Sweep(self.claims, place.node, known.get_claim, known.held, log)
