@@ -21,7 +21,7 @@ from typing import Any, Final
 import httpx2
 import psutil  # type: ignore[import-untyped]
 
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 
 HOST: Final = "127.0.0.1"
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler")

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 from nvshare.log import Log
 from tests.kubernetes.documents import node_document
 from tests.kubernetes.fake_api import Cluster, make_account, serving

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nvshare.kubernetes.api_server import Account, Document
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import Document
 from tests.kubernetes.documents import NAMESPACE, NODE
 
 TOKEN = "the-token"

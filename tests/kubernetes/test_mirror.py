@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import CapturingLogger
 
-from nvshare.kubernetes.api_server import Account, ApiServer, Document
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiServer, Document
 from nvshare.kubernetes.mirror import Mirror
 from nvshare.log import Log
 from tests.kubernetes.conftest import at_work

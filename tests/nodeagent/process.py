@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from nvshare import paths
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 from nvshare.paths import RunDir
 from tests.kubernetes.documents import NODE
 from tests.polling import poll_until

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2, admin_pb2_grpc
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent, DeadRunDirError
 from nvshare.nodeagent.options import Options

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 from nvshare.paths import RunDir
 from tests.conftest import Scheduler
 from tests.kubernetes.documents import pod

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from nvshare.admin import admin_pb2
-from nvshare.kubernetes.api_server import Account, ApiServer
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiServer
 from nvshare.log import Log
 from nvshare.nodeagent.complaints import Complaints
 from nvshare.nodeagent.pods import Pod, reader

@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.admin import admin_pb2
-from nvshare.kubernetes.api_server import Account, ApiServer
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiServer
 from nvshare.log import Log, LogFormat, LogLevel, LogLines
 from nvshare.nodeagent.agent import Agent
 from nvshare.nodeagent.gpu_labels import GpuLabels, Model, labels_of

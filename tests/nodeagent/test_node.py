@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from nvshare.kubernetes.api_server import Account, ApiServer
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiServer
 from nvshare.log import Log
 from nvshare.nodeagent.node import NodeReport, node_of
 from nvshare.nodeagent.readiness import Reason, Verdict

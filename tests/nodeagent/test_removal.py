@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from nvshare.kubernetes.api_server import Account, ApiError, ApiServer
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiError, ApiServer
 from nvshare.nodeagent import removal
 from tests.kubernetes.fake_api import Cluster
 from tests.polling import until

@@ -33,7 +33,8 @@ from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.node_side import Cdi, NodeSide, place_of
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.dra import DRIVER
-from nvshare.kubernetes.api_server import Account, ApiServer
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiServer
 from nvshare.log import Log, LogLines
 
 _POLL_SECONDS = 0.5
@@ -68,6 +69,7 @@ class Driver:
         self._place = place_of(configuration, self._node.injection)
         self._known = Known(
             get_claim=self._claim,
+            claim_to_prepare=self._claim,
             inventory=self._inventory,
             own_bytes=self._capacities.own_bytes,
             held=lambda: held_in(self._node.scheduler.fresh()),
@@ -202,7 +204,7 @@ class Driver:
         return known
 
     async def _claim(self, namespace: str, name: str) -> Document:
-        return await self._api.get(f"/apis/{slices.API_VERSION}/namespaces/{namespace}/resourceclaims/{name}")
+        return await self._api.get(slices.claim_path(namespace, name))
 
     async def _look(self) -> None:
         """Nothing: the session looks after its files itself."""

@@ -1,6 +1,8 @@
 """Claims that were prepared before the node changed to the plugin: their pods keep their terms, and can end.
 
-kubelet asks the driver before a pod with a claim can be gone. No further claim is prepared.
+kubelet asks the driver before a pod with a claim can be gone. No further claim is prepared. What kubelet never ended is
+swept as the driver does it, by the API server: kubelet's list alone is no proof, as it has no claims of
+pods that run on after kubelet has lost its state, and no pods while it waits for the API server.
 """
 
 from __future__ import annotations
@@ -10,33 +12,42 @@ import time
 from collections.abc import Callable
 from typing import Never
 
+from nvshare.deviceplugin.claims import slices
 from nvshare.deviceplugin.claims.capacities import Capacities
+from nvshare.deviceplugin.claims.claim import Document
 from nvshare.deviceplugin.claims.place import Place
 from nvshare.deviceplugin.claims.session import Known, Session
+from nvshare.deviceplugin.claims.sweep import held_in
 from nvshare.deviceplugin.node_side import NodeSide
 from nvshare.deviceplugin.settings.configuration import Configuration
-from nvshare.kubernetes.api_server import ApiError
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiError, ApiServer
 from nvshare.log import Log
 
 _LOOK_SECONDS = 1.0
+_NOBODY_ASKED = "neither a token nor --node-name is given to it where no configuration has allocation: dra"
 _REFUSAL = "this node's GPUs are given out by the device plugin now (allocation: plugin): its claims are over"
 
 
 class LeftoverClaims:
     """Sees to them while there are any."""
 
-    def __init__(self, node: NodeSide, configuration: Configuration, place: Place, log: Log) -> None:
+    def __init__(
+        self, node: NodeSide, configuration: Configuration, place: Place, account: Account | None, log: Log
+    ) -> None:
+        """``account``: None: there is no token by which the API server could be asked, and nothing is swept."""
         self._inventory = node.inventory
         self._metrics = node.metrics
         self._place = place
         self._log = log
         self._capacities = Capacities(node.scheduler.fresh, configuration.overcommit, time.monotonic)
+        self._api = None if account is None or not configuration.node_name else ApiServer(account, _unheard)
         known = Known(
-            get_claim=_refuse,
+            get_claim=self._claim,
+            claim_to_prepare=_refuse,
             inventory=self._inventory,
             own_bytes=self._capacities.own_bytes,
-            # Nothing is swept: without a token nobody could say that a claim is over.
-            held=lambda: None,
+            held=lambda: held_in(node.scheduler.fresh()),
         )
         self._session = Session(place, known, node.metrics, log)
 
@@ -59,6 +70,15 @@ class LeftoverClaims:
             self._log.warning("the records of claims can't be read", reason=str(error))
         self._metrics.claims.set(0)
 
+    async def _claim(self, namespace: str, name: str) -> Document:
+        if self._api is None:
+            raise ApiError(_NOBODY_ASKED)
+        return await self._api.get(slices.claim_path(namespace, name))
+
 
 async def _refuse(_namespace: str, _name: str) -> Never:
     raise ApiError(_REFUSAL)
+
+
+def _unheard(_problem: str) -> None:
+    """Who sweeps says it."""

@@ -18,6 +18,7 @@ from nvshare.deviceplugin.kubelet.servicer import Servicer
 from nvshare.deviceplugin.metrics import Metrics
 from nvshare.deviceplugin.node_side import Cdi, NodeSide, place_of
 from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.kubernetes.account import Account
 from nvshare.log import Log, LogLines
 
 _LOOK_SECONDS = 1.0
@@ -33,10 +34,14 @@ class Plugin:
         library: Library,
         open_nvml: Callable[[], GpuLibrary],
         owner: str,
+        account: Account | None,
         log: Log,
         lines: LogLines,
     ) -> None:
-        """``lines`` are the log's, ``owner`` is how another instance calls this one. Needs a running event loop."""
+        """``lines`` are the log's, ``owner`` is how another instance calls this one; ``account``: None: there is none.
+
+        Needs a running event loop.
+        """
         self._configuration = configuration
         self._log = log
         self._node = NodeSide(configuration, selection, library, open_nvml, self._described, log, lines)
@@ -52,6 +57,7 @@ class Plugin:
             else None
         )
         self._owner = owner
+        self._account = account
         self._resources = Resources(self._inventory, self._new_lifecycle)
         self._place = place_of(configuration, self._node.injection)
 
@@ -102,7 +108,7 @@ class Plugin:
                 # Only where it is needed: what it takes stays for as long as this serves.
                 from nvshare.deviceplugin.leftover_claims import LeftoverClaims
 
-                claims = LeftoverClaims(self._node, self._configuration, self._place, self._log)
+                claims = LeftoverClaims(self._node, self._configuration, self._place, self._account, self._log)
                 await claims.see_to_them(lambda: self._resources.serve)
             await asyncio.sleep(_LOOK_SECONDS)
 

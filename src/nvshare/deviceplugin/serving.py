@@ -22,6 +22,7 @@ from nvshare.deviceplugin.plugin import Plugin
 from nvshare.deviceplugin.settings.choice import SETTINGS, Settings
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
 from nvshare.http import AddressError
+from nvshare.kubernetes.account import account_of
 from nvshare.log import Log, LogLines, opened_log
 from nvshare.paths import NVIDIA_VISIBLE_DEVICES, VOLUME_MOUNTS_DIR
 from nvshare.program import complain
@@ -63,7 +64,7 @@ async def _run(
     log: Log,
     lines: LogLines,
 ) -> None:
-    owner = environment.get("HOSTNAME") or f"pid {os.getpid()}"
+    owner, account = environment.get("HOSTNAME") or f"pid {os.getpid()}", account_of(environment)
 
     def new_plugin(configuration: Configuration) -> Mode:
         selection = Selection(
@@ -75,16 +76,14 @@ async def _run(
             mig=configuration.mig_strategy,
         )
         if configuration.allocation is AllocationMode.PLUGIN:
-            return Plugin(configuration, selection, library, Nvml, owner, log, lines)
-        # Only where it is needed: what its HTTP client takes stays for as long as this serves.
-        from nvshare.deviceplugin.driver import Driver
-        from nvshare.kubernetes.api_server import account_of
-
-        account = account_of(environment)
+            return Plugin(configuration, selection, library, Nvml, owner, account, log, lines)
         if account is None:
             return NoDriver(_NO_ACCOUNT, log, lines)
         if not configuration.node_name:
             return NoDriver(_NO_NAME, log, lines)
+        # Only where it is needed: what its HTTP client takes stays for as long as this serves.
+        from nvshare.deviceplugin.driver import Driver
+
         return Driver(configuration, selection, library, Nvml, owner, account, log, lines)
 
     await Changeover(settings, new_plugin, lambda: _read_again(command_line, environment), log).run()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from httpx2 import AsyncClient
 
-from nvshare import paths
+from nvshare.kubernetes.account import Account
 from nvshare.kubernetes.http_client import HttpError, client
 
 Document = dict[str, Any]
@@ -33,30 +31,6 @@ class ApiError(Exception):
         """``status``: that of its answer; 0: there was none that can be understood."""
         super().__init__(text)
         self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """Where the API server is, and who asks."""
-
-    host: str
-    port: int
-    folder: Path
-    """The mounted service account: its token, which kubelet renews, the authority's certificate, the namespace."""
-
-    @property
-    def namespace(self) -> str:
-        """The pod's own; OSError where there is no such account."""
-        return (self.folder / "namespace").read_text().strip()
-
-
-def account_of(environment: Mapping[str, str]) -> Account | None:
-    """That of the pod in which this runs; None: there is none, or its token is not mounted."""
-    host = environment.get(paths.KUBERNETES_SERVICE_HOST, "")
-    port = environment.get(paths.KUBERNETES_SERVICE_PORT, "")
-    if not host or not port.isdecimal() or not paths.SERVICE_ACCOUNT_DIR.is_dir():
-        return None
-    return Account(host, int(port), paths.SERVICE_ACCOUNT_DIR)
 
 
 class ApiServer:

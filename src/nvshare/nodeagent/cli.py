@@ -11,7 +11,7 @@ import typer
 
 from nvshare import paths
 from nvshare.command_classes import Command
-from nvshare.kubernetes.api_server import account_of
+from nvshare.kubernetes.account import account_of
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nodeagent.options import Options
 from nvshare.program import complain

@@ -16,7 +16,7 @@ from nvshare.deviceplugin.gpus.discovery import Selection
 from nvshare.deviceplugin.host.install import Library
 from nvshare.deviceplugin.plugin import Plugin
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 from nvshare.log import Log, LogLines
 from nvshare.paths import RunDir
 from tests.deviceplugin.fake_nvml import FakeNvml
@@ -62,6 +62,8 @@ class Node:
         self.scheduler = Scheduler()
         self.scheduler.has("GPU-a", "GPU-b")
         self._account = account
+        self.has_token = True
+        """Whether the plugin has one, too."""
         self._log = log
         self._lines = lines
         self._server = grpc.aio.server()
@@ -97,7 +99,8 @@ class Node:
         )
         given = (configuration, Selection(), Library("1", b"library"), self.nvml.open)
         if allocation is AllocationMode.PLUGIN:
-            return Plugin(*given, "the plugin", self._log, self._lines)
+            account = self._account if self.has_token else None
+            return Plugin(*given, "the plugin", account, self._log, self._lines)
         return Driver(*given, "the driver", self._account, self._log, self._lines)
 
     def start(self, allocation: AllocationMode = AllocationMode.DRA, **settings: Any) -> Mode:

@@ -21,7 +21,7 @@ from nvshare.deviceplugin.settings.choosing import choose
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
 from nvshare.kubelet.dra_v1_pb2 import Claim
 from nvshare.kubelet.drahealth_v1alpha1_pb2 import HEALTHY, UNHEALTHY
-from nvshare.kubernetes.api_server import Account
+from nvshare.kubernetes.account import Account
 from nvshare.log import Log, LogLines
 from tests.deviceplugin.claims.api_rules import mistakes
 from tests.deviceplugin.claims.bench import claim, result
@@ -310,3 +310,31 @@ async def test_claims_that_are_left_when_the_plugin_is_back(
     assert await kubelet.unprepare(Claim(uid="u1", namespace="team", name="u1")) == {"u1": ""}
     await until(lambda: not kubelet.drivers, "nothing is left to see to", timeout=20)
     assert node.cluster.slices() == []
+
+
+@pytest.mark.parametrize("has_token", [True, False])
+async def test_what_kubelet_never_ends_when_the_plugin_is_back(
+    node: Node,
+    kubelet: FakeKubelet,
+    plugins: FakePluginKubelet,
+    lines: CapturingLogger,
+    monkeypatch: pytest.MonkeyPatch,
+    has_token: bool,
+) -> None:
+    """What is gone for the API server and no container has is swept; without a token to ask by it stays, and why."""
+    monkeypatch.setattr("nvshare.deviceplugin.claims.sweep._SWEEP_SECONDS", 0.05)
+    driver = node.start(DRA)
+    await is_ready(driver)
+    for uid in ("gone", "held", "stays"):
+        assert await prepare(node, kubelet, uid) == ""
+    await node.end(driver, for_good=True)
+    node.scheduler.status.devices[0].allocations.append(admin_pb2.Allocation(claim="team/held", shares=1))
+    for uid in ("gone", "held"):
+        node.cluster.delete(CLAIMS, uid)
+    node.has_token = has_token
+    node.start(PLUGIN)
+    if has_token:
+        await until(lambda: node.records == ["held", "stays"], "what is gone is swept", timeout=20)
+    else:
+        await until(lambda: "neither a token nor" in str(lines.calls), "it is said why it stays", timeout=20)
+        assert node.records == ["gone", "held", "stays"]

@@ -13,7 +13,8 @@ from structlog.testing import CapturingLogger
 from nvshare.deviceplugin.claims.capacity import Capacity
 from nvshare.deviceplugin.claims.publisher import Publisher
 from nvshare.deviceplugin.claims.slices import Document, Offered, devices
-from nvshare.kubernetes.api_server import Account, ApiServer
+from nvshare.kubernetes.account import Account
+from nvshare.kubernetes.api_server import ApiServer
 from nvshare.log import Log
 from tests.deviceplugin.claims.api_rules import mistakes
 from tests.kubernetes.conftest import at_work

@@ -28,8 +28,8 @@ async def prepared(node: NodeOfClaims, *names: str) -> Claims:
     return claims
 
 
-def sweep_of(node: NodeOfClaims, claims: Claims, held: Collection[str] | None, seconds: float = 60.0) -> Sweep:
-    return Sweep(claims, NODE, node.api.get, lambda: held, claims._log, seconds)
+def sweep_of(node: NodeOfClaims, claims: Claims, held: Collection[str] | None) -> Sweep:
+    return Sweep(claims, NODE, node.api.get, lambda: held, claims._log)
 
 
 async def test_what_is_over(node: NodeOfClaims) -> None:
@@ -57,10 +57,11 @@ async def test_while_something_is_not_known(node: NodeOfClaims) -> None:
     assert node.recorded == set()
 
 
-async def test_again_and_again(node: NodeOfClaims) -> None:
+async def test_again_and_again(node: NodeOfClaims, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sweeps until it is cancelled."""
+    monkeypatch.setattr("nvshare.deviceplugin.claims.sweep._SWEEP_SECONDS", 0.01)
     claims = await prepared(node, "a", "b")
-    task = asyncio.create_task(sweep_of(node, claims, (), seconds=0.01).run())
+    task = asyncio.create_task(sweep_of(node, claims, ()).run())
     for name in ("a", "b"):
         del node.api.claims["team", name]
         await until(lambda name=name: f"uid-{name}" not in claims.records, "it is forgotten")  # type: ignore[misc]

@@ -27,6 +27,8 @@ class Known:
 
     get_claim: Callable[[str, str], Awaitable[Document]]
     """The ResourceClaim of a namespace and a name; ApiError."""
+    claim_to_prepare: Callable[[str, str], Awaitable[Document]]
+    """The same, for one that kubelet wants prepared; ApiError, too, where none is prepared any more."""
     inventory: Inventory
     """The GPUs that the node offers."""
     own_bytes: Callable[[str], int | None]
@@ -42,7 +44,7 @@ class Session:
         self.claims = Claims(
             place.records,
             place.node,
-            known.get_claim,
+            known.claim_to_prepare,
             place.injection,
             place.cdi_dir,
             lambda uuid: known.inventory.snapshot.nodes(uuid),

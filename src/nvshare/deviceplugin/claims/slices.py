@@ -44,6 +44,11 @@ class Offered:
     """Why no new claim is to get it; None: nothing is wrong."""
 
 
+def claim_path(namespace: str, name: str) -> str:
+    """Where the API has a ResourceClaim."""
+    return f"/apis/{API_VERSION}/namespaces/{namespace}/resourceclaims/{name}"
+
+
 def device_name(uuid: str) -> str:
     """As slices and claims call a GPU."""
     return uuid.lower()

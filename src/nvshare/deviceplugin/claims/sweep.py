@@ -28,7 +28,6 @@ class Sweep:
         get_claim: Callable[[str, str], Awaitable[Document]],
         held: Callable[[], Collection[str] | None],
         log: Log,
-        seconds: float = _SWEEP_SECONDS,
     ) -> None:
         """``held``: the claims (NAMESPACE/NAME) that containers of the node have; None: that is not known."""
         self._claims = claims
@@ -36,12 +35,11 @@ class Sweep:
         self._get_claim = get_claim
         self._held = held
         self._log = log
-        self._seconds = seconds
 
     async def run(self) -> None:
         """Sweeps again and again, until cancelled."""
         while True:
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(_SWEEP_SECONDS)
             await self.sweep()
 
     async def sweep(self) -> None:

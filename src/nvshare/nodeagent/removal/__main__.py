@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 
-from nvshare.kubernetes.api_server import ApiError, ApiServer, account_of
+from nvshare.kubernetes.account import account_of
+from nvshare.kubernetes.api_server import ApiError, ApiServer
 from nvshare.nodeagent.removal import SECONDS, end
 from nvshare.program import complain
 
