@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,13 @@ class Node:
 class PluginProcess:
     """A started plugin, with its log."""
 
-    def __init__(self, node: Node, environment: dict[str, str], *options: str) -> None:
+    def __init__(
+        self, node: Node, environment: dict[str, str], *options: str, command: Sequence[str] = COMMAND
+    ) -> None:
         log = node.root / f"plugin-{secrets.token_hex(4)}.log"
         self._log = log
         with log.open("w") as file:
-            self.process = subprocess.Popen([*COMMAND, *node.options(), *options], env=environment, stderr=file)
+            self.process = subprocess.Popen([*command, *node.options(), *options], env=environment, stderr=file)
 
     def lines(self) -> list[dict[str, Any]]:
         """What it has logged so far."""
