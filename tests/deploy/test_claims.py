@@ -52,6 +52,16 @@ def test_the_driver_may_do_what_it_needs(helm: str) -> None:
     assert tokens == {"nvshare-scheduler": False, "nvshare-device-plugin": True, "nvshare-node-agent": True}
 
 
+def test_pods_with_claims_can_end_where_gpus_are_counted_again(helm: str) -> None:
+    """The plugin has kubelet's folders for that in any case, and its node's name; a token it has not."""
+    plugin = found(rendered(helm, {}), "DaemonSet", "nvshare-device-plugin")["spec"]["template"]["spec"]
+    (container,) = plugin["containers"]
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {"/var/lib/kubelet/plugins/gpu.nvshare.com", "/var/lib/kubelet/plugins_registry"} <= mounted
+    assert "--node-name=$(NODE_NAME)" in container["args"]
+    assert not plugin["automountServiceAccountToken"]
+
+
 def test_its_slices_are_its_nodes(helm: str) -> None:
     """The policy is for the account that the plugin's pods have, whoever made it."""
     values = {"allocation": "dra", "serviceAccount.create": False, "serviceAccount.name": "mine"}
