@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nvshare.scheduler.core.actions import ShareArena, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.swap_model import GRANULE, Process
 
 Asked = Sleep | Wake | StoreArena | ShareArena
 """What the shell is asked to do."""
@@ -58,3 +58,18 @@ def is_for(step: Asked, process: Process) -> bool:
     if isinstance(step, StoreArena | ShareArena):
         return process.number == step.client
     return isinstance(process, Sleeper) and process.pid == step.process
+
+
+def put_into_pack(
+    process: Sleeper, packs: dict[int, tuple[str, int]], equal_bytes: int, new_bytes: int
+) -> tuple[int, int]:
+    """How much of it goes into which pack: one of its owner's that there is, or else a new one, if it fits; 0: nothing.
+
+    ``packs``: the owner and the size of each.
+    """
+    equal = equal_bytes // GRANULE * GRANULE
+    pack = next((pack for pack, (owner, _) in packs.items() if owner == process.owner), 0)
+    if not pack and 0 < equal <= new_bytes:
+        pack = max(packs, default=0) + 1
+        packs[pack] = process.owner, equal
+    return min(equal, packs.get(pack, ("", 0))[1]), pack

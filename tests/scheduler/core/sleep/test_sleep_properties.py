@@ -41,7 +41,7 @@ from tests.scheduler.core.memory.test_swap_properties import (
     TOTAL,
     SwapMachine,
 )
-from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads
+from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads, put_into_pack
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
 OWNERS = ("", "one", "other")
@@ -228,12 +228,7 @@ class SleepMachine(SwapMachine):
         """It goes to a pack that there is, or to a new one."""
         assert process.closed, "the host memory of one that is awake is not to be shared"
         assert not process.away
-        equal = process.arena * self.alike // 4 // (2 * MIB) * (2 * MIB)
-        pack = next((pack for pack, (owner, _) in self.packs.items() if owner == process.owner), 0)
-        if not pack and 0 < equal <= pack_bytes:
-            pack = max(self.packs, default=0) + 1
-            self.packs[pack] = process.owner, equal
-        equal = min(equal, self.packs.get(pack, ("", 0))[1])
+        equal, pack = put_into_pack(process, self.packs, process.arena * self.alike // 4, pack_bytes)
         if not equal:
             self.handle(ArenaNotShared(process.number, "nobody has the same"))
             return
@@ -292,7 +287,7 @@ class SleepMachine(SwapMachine):
         SwapMachine.everyone_is_served(self)
         for process, (wakes, turns, asks) in before.items():
             served = process.wakes > wakes and (process.turns > turns or not asks)
-            assert served or self.may_wait(process), f"it waits at the door for ever: {process}"
+            assert served or self.may_stay_out(process), f"it waits at the door for ever: {process}"
 
     def let_pass(self, seconds: float) -> None:
         """Holders that are never idle are asked to leave, and do so in time."""
@@ -300,8 +295,10 @@ class SleepMachine(SwapMachine):
             self.wait(seconds / 10)
             self.deliver_all()
 
-    def may_wait(self, process: Sleeper) -> bool:
-        """Whether it is shown that others keep it out, and some never sleep of their own or their user's will."""
+    def may_stay_out(self, process: Process) -> bool:
+        """Whether it sleeps, others are shown to keep it out, and some never sleep as they or their user want."""
+        if not isinstance(process, Sleeper) or not process.closed:
+            return False
         swap = self.core.client(process.number, self.now).swap
         assert swap is not None
         awake = [each for each in self.processes.values() if isinstance(each, Sleeper) and not each.closed]
