@@ -167,6 +167,8 @@ class Sleeping:
     @property
     def deadline(self) -> float | None:
         """When there is something to do if nothing happens before; None: never."""
+        if not self._processes:
+            return None
         alarm = self._moments[0][0] if self._moments else None
         moments = (alarm, self.storing.deadline, *self._still.moments())
         return min((moment for moment in moments if moment is not None), default=None)
