@@ -19,6 +19,7 @@ from nvshare.scheduler.core.events import (
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SleepWhen, Terms
+from tests.scheduler.core.memory.requesting import enters, kept
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 from tests.scheduler.core.sleep.sleepers import OTHER, comes, falls_asleep, full, shown, sleepers
 
@@ -88,6 +89,18 @@ def test_who_never_sleeps_takes_nothing_that_a_sleeper_needs_to_come_back() -> N
     table.feed(ContainerFound(ord("E"), "E", Terms(sleep=SleepWhen.NEVER)))
     assert table.grows("E", 0) == ["refuse E 1"]
     assert "wake A" in table.feed(WakeWanted(ord("A")))
+
+
+def test_a_memory_request_leaves_room_for_who_sleeps() -> None:
+    """All else is kept for B, beside a GiB for what A has, and one for its context, whether that is there or not."""
+    table = sleepers("AB", context=1)
+    enters(table, "B", TOTAL)
+    assert kept(table, "B") == 12
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    assert kept(table, "B") == 12
+    assert "wake A" in table.feed(WakeWanted(ord("A")))
+    assert kept(table, "B") == 12
 
 
 def wide(table: Table, process: int, device: str) -> int:

@@ -29,7 +29,7 @@ from nvshare.scheduler.core.memory.estates import Estates
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.limits import Limits
 from nvshare.scheduler.core.memory.present import Present
-from nvshare.scheduler.core.memory.requests import Requests
+from nvshare.scheduler.core.memory.requests import Requests, returning
 from nvshare.scheduler.core.memory.view import View
 from nvshare.scheduler.core.records.arenas import (
     AHEAD_SHARE,
@@ -76,8 +76,9 @@ class Sleepers(Protocol):
         ``beside``: without those of this one's process.
         """
 
-    def willing_bytes(self, client: Client) -> int:
-        """What the contexts of all take that may sleep some time, whatever they do now, when ``client`` has its own."""
+    def willing_bytes(self, client: Client | None) -> int:
+        """What the contexts of all take that may sleep some time, whatever they do now, when ``client`` has its own;
+        None: nobody who waits for one has it."""
 
 
 class Admission:
@@ -173,7 +174,8 @@ class Admission:
         # The contexts that are not admitted yet come after this.
         later_bytes = sum(other.memory.ahead_bytes for other in others)
         left = ledger.left_bytes + later_bytes + view.free_bytes - fixed_bytes - view.staying_bytes(clients)
-        allowed = left - ledger.headroom_bytes(fixed_bytes - later_bytes - view.assumed_bytes)
+        headroom = ledger.headroom_bytes(fixed_bytes - later_bytes - view.assumed_bytes)
+        allowed = left - headroom
         most = allowed - requests.others_bytes([client.number])
         if not is_more:
             left += ledger.waking_bytes if growth.wakes else ledger.reserve_bytes
@@ -182,23 +184,29 @@ class Admission:
         numbers = [each.number for each in clients] + [0] * len(view.gone)
         arenas = fill(made, view.host_bytes)
         arenas += [Arena(each.memory.host_bytes, each.memory.pledged_bytes) for each in view.gone]
+        asleep = {each.number: view.context_bytes(each) for each in others if view.sleeps(each)}
+        willing_bytes = self._willing_bytes(client, view) if asleep else 0
+        contexts = returning(asleep, willing_bytes + headroom)
         reason = (
             (requests.refusal(client.number, most) if most < footprint_bytes > memory.admitted_bytes else None)
-            or (self._keeps_out(client, clients, sizes, left, view) if memory.more_unmovable_bytes else None)
+            or (self._keeps_out(client, sizes, left, view, willing_bytes) if memory.more_unmovable_bytes else None)
             or _cannot_leave(arenas, left + sum(each.charge_bytes for each in view.gone))
-            or requests.lacks(client, list(zip(numbers, arenas, strict=True)), allowed)
+            or requests.lacks(client, list(zip(numbers, arenas, strict=True)), contexts, allowed)
         )
         return None if reason is None else Refusal(reason, others)
 
+    def _willing_bytes(self, client: Client, view: View) -> int:
+        """What the contexts of all take that may sleep some time and do not, as a view has it."""
+        falling_bytes = sum(each.memory.context_bytes for each in self.clients.values() if each.number in view.asleep)
+        return self._sleepers.willing_bytes(client) - falling_bytes
+
     def _keeps_out(
-        self, client: Client, clients: Sequence[Client], sizes: Sequence[int], left_bytes: int, view: View
+        self, client: Client, sizes: Sequence[int], left_bytes: int, view: View, willing_bytes: int
     ) -> str | None:
         """Who would not be wholly on the device any more, with what has these sizes, where so much is left for it."""
-        asleep = [view.sleeps(each) and each is not client for each in clients]
         comes_back = client.memory.growth is not None and client.memory.growth.wakes
-        falling_bytes = sum(each.memory.context_bytes for each in clients if each.number in view.asleep)
-        willing_bytes = self._sleepers.willing_bytes(client) - falling_bytes if any(asleep) else 0
-        for each, size, sleeps in zip(clients, sizes, asleep, strict=True):
+        for each, size in zip(self.clients.values(), sizes, strict=True):
+            sleeps = view.sleeps(each) and each is not client
             needed = size + view.context_bytes(each) if sleeps else size
             if comes_back and each is client:
                 continue

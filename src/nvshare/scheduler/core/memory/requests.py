@@ -4,9 +4,10 @@
   on the device anyway. So are memory that can't move and native memory: they are the first part of a request, and the
   rest of it, of what moves, is *wanted*. Managed memory is the driver's to page, and is never kept.
 - *Granted* is as much of it as leaves every client of another container room to be wholly in, with what it was
-  admitted, beside all that is granted and all that can't leave for want of host memory. So nobody who was admitted
-  before is kept out. What was granted comes first, then who asked first; of a later request there may be only a part
-  left. It grows when others have less, and what others were admitted and don't use they lose where a request lacks it.
+  admitted, beside all that is granted and all that can't leave for want of host memory; one that sleeps with its
+  context, when all others sleep that may. So nobody who was admitted before is kept out. What was granted comes first,
+  then who asked first; of a later request there may be only a part left. It grows when others have less, and what
+  others were admitted and don't use they lose where a request lacks it.
 - Clients of other containers are admitted nothing of what is granted, whether it is used or not: neither memory that
   moves, nor such that does not, nor a context. What takes memory without asking (other programs, contexts that are
   larger than assumed, native memory) makes less of it where there is no other room.
@@ -18,7 +19,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.actions import ReportShort
@@ -46,13 +47,13 @@ class _Side:
     """The same, while those of a gang are."""
     pledged_bytes: int = 0
 
-    def add(self, arena: Arena, gang_takes_bytes: int) -> None:
-        """Counts one more client; of all of its gang host memory takes so much."""
+    def add(self, arena: Arena, gang_takes_bytes: int, context_bytes: int) -> None:
+        """Counts one more client; of all of its gang host memory takes so much. ``context_bytes`` come with it."""
         takes_bytes = arena.takes_bytes
         self.pledged_bytes += arena.useful_bytes
         self.stuck_bytes += arena.useful_bytes - takes_bytes
-        self.lift_bytes = max(self.lift_bytes, takes_bytes)
-        self.gang_lift_bytes = max(self.gang_lift_bytes, takes_bytes, gang_takes_bytes)
+        self.lift_bytes = max(self.lift_bytes, takes_bytes + context_bytes)
+        self.gang_lift_bytes = max(self.gang_lift_bytes, takes_bytes + context_bytes, gang_takes_bytes)
 
 
 _Sides = dict[Container | None, _Side]
@@ -75,9 +76,19 @@ class _Request:
 class Requests:
     """The containers with a request that have clients on one device. After something changed, call ``settle``."""
 
-    def __init__(self, ledger: Ledger, estates: Estates, clients: Mapping[int, Client]) -> None:
-        """``estates``: of clients that are gone; ``clients``: those whose memory swaps; all of the same device."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        estates: Estates,
+        clients: Mapping[int, Client],
+        willing_bytes: Callable[[Client | None], int],
+    ) -> None:
+        """``estates``: of clients that are gone; ``clients``: those whose memory swaps; all of the same device.
+
+        ``willing_bytes``: see ``admission.Sleepers``.
+        """
         self._ledger, self._estates, self._clients = ledger, estates, clients
+        self._willing_bytes = willing_bytes
         self._requests: dict[Container, _Request] = {}
         """In the order in which they came."""
         self._of: dict[int, Container] = {}
@@ -120,7 +131,7 @@ class Requests:
             request.unmovable_bytes = sum(map(_unmovable_bytes, request.clients.values()))
             request.wanted_bytes = max(0, container.terms.kept_bytes - request.unmovable_bytes)
             goals[container] = max(0, min(request.wanted_bytes, had_bytes - request.unmovable_bytes))
-        sides, base_bytes = self._sides(self._arenas()), self._base_bytes()
+        sides, base_bytes = self._sides(self._arenas(), self._contexts()), self._base_bytes()
         granted = _grant(goals, dict.fromkeys(goals, 0), sides, base_bytes)
         wanted = {container: request.wanted_bytes for container, request in self._requests.items()}
         granted = _grant(wanted, granted, sides, base_bytes, gangs=True)
@@ -180,7 +191,7 @@ class Requests:
         """What is requested beyond what clients were admitted; no more than the device has."""
         if not self._requests:
             return 0
-        sides = self._sides(self._arenas())
+        sides = self._sides(self._arenas(), {})
         unused = (request.wanted_bytes - sides[each].pledged_bytes for each, request in self._requests.items())
         return min(sum(max(0, more) for more in unused), self._ledger.total_bytes)
 
@@ -189,11 +200,13 @@ class Requests:
         most, kept = f"this process may have {max(0, most_bytes) // MIB} MiB on the device", self.others_bytes([number])
         return f"{most}: {kept // MIB} MiB are reserved for {self._names(number)}" if kept else most
 
-    def lacks(self, client: Client, arenas: Sequence[tuple[int, Arena]], left_bytes: int) -> str | None:
+    def lacks(
+        self, client: Client, arenas: Sequence[tuple[int, Arena]], contexts: Mapping[int, int], left_bytes: int
+    ) -> str | None:
         """Why less would be granted with a client's growth; None: it would not be less.
 
-        ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. ``left_bytes``:
-        for all of them.
+        ``arenas``: of each client, by its number, with all that it will have; 0: of one that is gone. ``contexts``:
+        what comes with those that sleep. ``left_bytes``: for all of them.
         """
         if not self.granted_bytes:
             return None
@@ -203,16 +216,20 @@ class Requests:
             # Its own container has less for it.
             goals[own] = max(0, goals[own] - client.memory.more_unmovable_bytes)
         ample = [(number, Arena(arena.useful_bytes, arena.useful_bytes)) for number, arena in arenas]
-        if lacking := self._lacking_bytes(goals, ample, left_bytes):
+        if lacking := self._lacking_bytes(goals, ample, contexts, left_bytes):
             return f"{lacking // MIB} MiB of what is reserved for {self._names(client.number)} would not be there"
-        if self._lacking_bytes(goals, arenas, left_bytes):
+        if self._lacking_bytes(goals, arenas, contexts, left_bytes):
             return "host memory to swap into is not left beside what is reserved for others (--host-memory)"
         return None
 
     def _lacking_bytes(
-        self, goals: Mapping[Container, int], arenas: Iterable[tuple[int, Arena]], base_bytes: int
+        self,
+        goals: Mapping[Container, int],
+        arenas: Iterable[tuple[int, Arena]],
+        contexts: Mapping[int, int],
+        base_bytes: int,
     ) -> int:
-        sides = self._sides((number, arena, 0) for number, arena in arenas)
+        sides = self._sides(((number, arena, 0) for number, arena in arenas), contexts)
         return sum(goals.values()) - sum(_grant(goals, dict.fromkeys(goals, 0), sides, base_bytes).values())
 
     def tell(self, device: str) -> list[ReportShort]:
@@ -245,9 +262,17 @@ class Requests:
 
     def _base_bytes(self) -> int:
         """What there is for memory that moves, when those that are gone have left, beside contexts to come."""
-        ledger, waiting = self._ledger, sum(client.memory.ahead_bytes for client in self._clients.values())
+        ledger = self._ledger
         left_bytes = ledger.left_bytes + ledger.departed_bytes - ledger.shortage_bytes
-        return left_bytes + waiting - ledger.headroom_bytes(-waiting)
+        return left_bytes + self._ahead_bytes - self._headroom_bytes
+
+    @property
+    def _ahead_bytes(self) -> int:
+        return sum(client.memory.ahead_bytes for client in self._clients.values())
+
+    @property
+    def _headroom_bytes(self) -> int:
+        return self._ledger.headroom_bytes(-self._ahead_bytes)
 
     def _arenas(self) -> Iterator[tuple[int, Arena, int]]:
         """Of each client, by its number, and of those that are gone by 0; with what its gang's take together."""
@@ -265,10 +290,16 @@ class Requests:
         for estate in self._estates:
             yield 0, Arena(estate.memory.host_bytes, estate.memory.pledged_bytes), 0
 
-    def _sides(self, arenas: Iterable[tuple[int, Arena, int]]) -> _Sides:
+    def _contexts(self) -> Mapping[int, int]:
+        """What comes with each client that sleeps, by number."""
+        asleep = [each for each in self._clients.values() if each.memory.asleep and not each.memory.has_context]
+        contexts = {each.number: each.memory.pinned_bytes for each in asleep}
+        return returning(contexts, self._willing_bytes(None) + self._headroom_bytes) if asleep else contexts
+
+    def _sides(self, arenas: Iterable[tuple[int, Arena, int]], contexts: Mapping[int, int]) -> _Sides:
         sides: _Sides = {None: _Side(), **{container: _Side() for container in self._requests}}
         for number, arena, gang_takes_bytes in arenas:
-            sides[self._of.get(number)].add(arena, gang_takes_bytes)
+            sides[self._of.get(number)].add(arena, gang_takes_bytes, contexts.get(number, 0))
         return sides
 
     def _over_bytes(self, container: Container, for_client: Client | None, *, charged: bool) -> int:
@@ -304,6 +335,15 @@ class Requests:
             shown.append(names[len(shown)])
         more = len(names) - len(shown)
         return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def returning(contexts: Mapping[int, int], spare_bytes: int) -> dict[int, int]:
+    """How much more of the device those that sleep need than what moves, by number, when all others sleep that may.
+
+    ``contexts``: what each one's takes; ``spare_bytes``: what stays for contexts to come, and what the contexts take of
+    those that may sleep and do not.
+    """
+    return {number: max(0, size - spare_bytes) for number, size in contexts.items()}
 
 
 def _unmovable_bytes(client: Client) -> int:

@@ -44,7 +44,7 @@ class Residency:
         self.traffic = Traffic()
         self.estates = Estates(ledger, host)
         self.limits = Limits(self.estates)
-        self.requests = Requests(ledger, self.estates, self.clients)
+        self.requests = Requests(ledger, self.estates, self.clients, sleepers.willing_bytes)
         self.device, self.ledger, self.host, self.grace_seconds = device, ledger, host, grace_seconds
         self.sleepers = sleepers
         self.checked = True

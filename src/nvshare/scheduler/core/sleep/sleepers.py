@@ -23,8 +23,9 @@ class Sleepers:
         """See ``memory.admission.Sleepers``."""
         return any(each.is_coming_back for each, _ in self._sleeping.on(self._device))
 
-    def willing_bytes(self, client: Client) -> int:
+    def willing_bytes(self, client: Client | None) -> int:
         """See ``memory.admission.Sleepers``."""
         there = self._sleeping.on(self._device)
         willing = [each.memory for each, process in there if not self._sleeping.reasons.unwilling(process)]
-        return sum(memory.context_bytes - (0 if memory is client.memory else memory.ahead_bytes) for memory in willing)
+        own = None if client is None else client.memory
+        return sum(memory.context_bytes - (0 if memory is own else memory.ahead_bytes) for memory in willing)
