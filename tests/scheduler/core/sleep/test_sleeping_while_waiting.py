@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import DeviceSeen, PinnedMeasured
+from nvshare.scheduler.core.events import ContainerFound, DeviceSeen, PinnedMeasured, Policy, PolicySet
 from nvshare.scheduler.core.sleep.relief import Relief
-from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, WakeWanted, Woke
+from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.snapshot import ShownState
+from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
-from tests.scheduler.core.sleep.sleepers import comes, falls_asleep, shown, sleepers
+from tests.scheduler.core.sleep.sleepers import comes, falls_asleep, full, shown, sleepers
 
 
 def crowd(names: str = "ABCD") -> Table:
@@ -106,3 +107,22 @@ def test_a_request_that_crosses_sleep_is_none() -> None:
     assert "wake A" in table.feed(WakeWanted(ord("A")))
     table.feed(Woke(ord("A")))
     assert "allot A 1" in table.asks("A")
+
+
+def test_what_is_made_free_for_a_higher_class_wakes_nobody_of_a_lower_one() -> None:
+    """B sleeps for E, and E for F. B's place in line is older than F's request, and it would have to sleep again."""
+    table = full()
+    for name in "CD":
+        table.feed(ContainerFound(ord(name), name, Terms(sleep=SleepWhen.NEVER)))
+    table.feed(PolicySet(Policy.EXCLUSIVE))
+    for name in "CAB":
+        table.asks(name)
+    for name, sleeps in ("E", "B"), ("F", "E"):
+        table.comes(name, 0)
+        table.feed(ContainerFound(ord(name), name, Terms(priority=Priority.HIGH)))
+        assert f"sleep {sleeps}" in table.grows(name, 0) + until_sleep(table)
+        assert f"allot {name} 0 as 1" in table.feed(FellAsleep(ord(sleeps)))
+        table.has(name, 0, 0)
+        table.feed(PinnedMeasured(ord(name), GIB))
+        table.feed(SleepOffered(ord(name), ord(name)))
+        table.feed(WakeWanted(ord(sleeps)))

@@ -1,9 +1,9 @@
 """Growths that are not possible and wait until others end, or sleep, on one device.
 
 Nothing is kept for them, not even a context. Whenever something changed that may have been in their way they are looked
-at again, who asked first is first, and one at a time is asked for anew (residency.py). So who asks for less may have it
-while another one waits for ends. While one waits until others sleep, nobody behind it has what can't move: else what
-those made free would go to others, again and again.
+at again, by class and then by who asked first, and one at a time is asked for anew (residency.py). So who asks for less
+may have it while another one waits for ends. While one waits until others sleep, nobody behind it has what can't move:
+else what those made free would go to others, again and again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Queue:
             return None
         self.deadline = now + LOOK_SECONDS
         is_kept = False
-        for client in sorted(self._clients.values(), key=lambda each: _waits(each)[0].ticket):
+        for client in sorted(self._clients.values(), key=_order):
             growth, wait = self._take(client)
             found, lacks_sleep = self._admission.verdict(client, now)
             is_behind = is_kept and found is None and client.memory.more_unmovable_bytes > 0
@@ -149,6 +149,11 @@ def _waits(client: Client) -> tuple[Growth, Wait]:
     assert growth is not None
     assert growth.wait is not None
     return growth, growth.wait
+
+
+def _order(client: Client) -> tuple[int, int]:
+    """Who has a lower one is first: the order in which others sleep for them (sleep/relief.py)."""
+    return -client.priority, _waits(client)[0].ticket
 
 
 def _until_ends(reason: str) -> str:
