@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,17 @@ def test_end_without_a_run_directory(serve: Serve) -> None:
     shutil.rmtree(scheduler.run_dir.root)
     client.close()
     assert scheduler.process.wait(TIMEOUT_SECONDS) == 0
+
+
+def test_who_fills_the_socket_of_the_status_keeps_no_program_out(serve: Serve) -> None:
+    """Every user may connect there; the descriptors are for clients."""
+    scheduler = serve()
+    with ExitStack() as stack:
+        for _ in range(300):
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            connection.settimeout(TIMEOUT_SECONDS)
+            connection.connect(str(scheduler.run_dir.status_socket))
+        # What came before the last one was accepted, or closed.
+        assert connection.recv(1) == b""
+        assert len([*Path(f"/proc/{scheduler.process.pid}/fd").iterdir()]) < 100
+        scheduler.client().register()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import grpc
 
@@ -14,12 +15,16 @@ from nvshare.unix_sockets import grpc_address
 _GRACE_SECONDS = 0.5
 """For calls that are being answered."""
 
+_MOST_CONNECTIONS: Final = "grpc.max_allowed_incoming_connections"
+"""More are closed at once, and take no descriptors from clients."""
+
 
 class AdminServer:
     """The admin API, or a part of it, at one socket."""
 
     def __init__(self, service: StatusService, claim: Claim, at_once: int | None) -> None:
-        """``at_once``: how many calls may be going on."""
+        """``at_once``: how many calls may be going on. There are twice as many connections, so that more are refused
+        with a reason."""
         self._service = service
         self._claim = claim
         self._at_once = at_once
@@ -56,6 +61,7 @@ class AdminServer:
         await self._grpc.stop(_GRACE_SECONDS)
 
     def _new(self) -> grpc.aio.Server:
-        server = grpc.aio.server(maximum_concurrent_rpcs=self._at_once)
+        options = [] if self._at_once is None else [(_MOST_CONNECTIONS, 2 * self._at_once)]
+        server = grpc.aio.server(maximum_concurrent_rpcs=self._at_once, options=options)
         admin_pb2_grpc.add_AdminServicer_to_server(self._service, server)
         return server
