@@ -45,6 +45,7 @@ def test_files() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--swap-dir", ""), "'' is no folder"),
         (("--swap-size", "2GiB"), "--swap-dir, which is missing"),
         (("--swap-dir", "/x", "--swap-size", "0"), "0 is not allowed"),
         (("--swap-dir", "/x", "--swap-size", "50%"), "'50%' is no size"),

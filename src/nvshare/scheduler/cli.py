@@ -123,6 +123,13 @@ def _size(text: str) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
+def _folder(text: str) -> Path:
+    """What is empty would mean this folder, and is a variable that was not set."""
+    if not text:
+        raise typer.BadParameter("'' is no folder")
+    return Path(text)
+
+
 def _swap_size(text: str) -> int:
     size_bytes = _size(text)
     if not size_bytes:
@@ -166,8 +173,10 @@ def _scheduler(
     run_dir: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
+            parser=_folder,
             help="Folder of the sockets. [default: $NVSHARE_RUN_DIR, else /var/run/nvshare for root and "
-            "$XDG_RUNTIME_DIR/nvshare for a user]"
+            "$XDG_RUNTIME_DIR/nvshare for a user]",
         ),
     ] = None,
     quantum: Annotated[
@@ -235,6 +244,7 @@ def _scheduler(
         Path | None,
         typer.Option(
             metavar="FOLDER",
+            parser=_folder,
             show_default=False,
             help="A folder on a local disk. While host memory is scarce the data of programs that sleep goes there, "
             "into files without names, and comes back before they wake. [default: it stays in host memory]",
