@@ -45,7 +45,11 @@ from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
 OWNERS = ("", "one", "other")
-TERMS = st.builds(Terms, sleep=st.sampled_from((None, None, *SleepWhen)))
+TERMS = st.builds(
+    Terms,
+    sleep=st.sampled_from((None, None, *SleepWhen)),
+    memory_request_bytes=st.sampled_from((0, 0, 0, GIB // 2, 2 * TOTAL)),
+)
 
 
 class SleepMachine(SwapMachine):
@@ -165,14 +169,8 @@ class SleepMachine(SwapMachine):
 
     @rule(slot=SLOT)
     def stop(self, slot: int) -> None:
-        """A process is stopped, awake or not."""
-        if process := self.able(slot):
-            self.stopped.add(process)
-
-    @rule(slot=SLOT)
-    def stop_asleep(self, slot: int) -> None:
-        process = self.processes.get(slot)
-        if isinstance(process, Sleeper) and process.closed:
+        """A process is stopped, awake or asleep."""
+        if process := self.processes.get(slot):
             self.stopped.add(process)
 
     @rule(slot=SLOT)
