@@ -6,12 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from nvshare.paths import LD_PRELOAD, ON_MISSING
+from nvshare.paths import LD_PRELOAD, MEMORY_LIMIT, ON_MISSING
 from tests.conftest import Libraries, Scheduler
 
 
-def check(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nvshare.demo.pod_check"]
+def check(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nvshare.demo.pod_check", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -25,6 +25,20 @@ def test_all_is_well(
     )
     assert done.returncode == 0, done.stderr
     assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["GPU 0", "GPU 1"]
+
+
+def test_a_claim_has_its_size(
+    environment: dict[str, str], libraries: Libraries, start_scheduler: Callable[..., Scheduler]
+) -> None:
+    """With a claim the GPU shows what is claimed; all of it is a failure, which names both sizes."""
+    start_scheduler()
+    shared = environment | {LD_PRELOAD: str(libraries.shim), ON_MISSING: "fail"}
+    done = check(shared | {MEMORY_LIMIT: "64MiB"}, "64Mi")
+    assert done.returncode == 0, done.stderr
+    assert ", 64 MiB: used" in done.stdout
+    done = check(shared, "64Mi")
+    assert done.returncode == 1
+    assert ", of which 64 MiB are claimed" in done.stderr
 
 
 def test_no_scheduler(environment: dict[str, str], libraries: Libraries) -> None:

@@ -128,7 +128,7 @@ def test_helm_test_asks_for_a_gpu(helm: str) -> None:
 
 
 def test_helm_test_claims_where_gpus_are_claimed(helm: str) -> None:
-    """Then it needs no extended resource, which Kubernetes may not have."""
+    """Then it needs no extended resource, which Kubernetes may not have, and its GPU must have the size of the claim."""
     found = {each["kind"]: each for each in hooks(helm, {"allocation": "dra"}) if "test" in each["metadata"]["name"]}
     pod, template = found["Pod"], found["ResourceClaimTemplate"]
     (claim,) = pod["spec"]["resourceClaims"]
@@ -136,5 +136,8 @@ def test_helm_test_claims_where_gpus_are_claimed(helm: str) -> None:
     assert claim["resourceClaimTemplateName"] == template["metadata"]["name"]
     assert container["resources"]["claims"] == [{"name": claim["name"]}]
     assert "nvshare.com/gpu" not in container["resources"]["limits"]
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    sizes = {each["capacity"]["requests"]["memory"] for each in request["firstAvailable"]}
+    assert sizes == {container["command"][-1]}
     weights = [int(each["metadata"]["annotations"].get("helm.sh/hook-weight", 0)) for each in (template, pod)]
     assert weights == sorted(set(weights)), "the template comes first"
