@@ -80,10 +80,12 @@ def claim_spec(
     return {"devices": devices}
 
 
-def claim(name: str, mebibytes: int | None, parameters: Mapping[str, object] | None = None) -> Object:
+def claim(
+    name: str, mebibytes: int | None, parameters: Mapping[str, object] | None = None, *, count: int = 1
+) -> Object:
     """A claim of its own, which several pods may have."""
     metadata = {"name": name, "namespace": TESTS}
-    spec = claim_spec(mebibytes, parameters)
+    spec = claim_spec(mebibytes, parameters, count)
     return {"apiVersion": _API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
 
 

@@ -84,7 +84,7 @@ def four(simulated: Node) -> list[Running]:
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """helm, as a person calls it for the release; it fails the test when helm fails."""
+    """helm, as a person calls it for the release, and all that it says; it fails the test when helm fails."""
 
     def call(command: str, *arguments: str) -> str:
         program = RENDER["find_helm"]()
@@ -97,7 +97,7 @@ def helm() -> Helm:
             timeout=200,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout + done.stderr
 
     return call
 

@@ -64,8 +64,8 @@ def test_installation(emptied: Node, installed: list[Running]) -> None:
 
 
 def test_a_pod_shows_that_it_works(emptied: Node, installed: list[Running], helm: Helm) -> None:
-    """``helm test``: a pod uses a GPU and is taken away; and the node's labels say which GPUs there are."""
-    assert "Phase:          Succeeded" in helm("test")
+    """``helm test``: a pod uses a GPU, says so and is taken away; and the node's labels say which GPUs there are."""
+    assert "GPU 0: NVIDIA Simulated GPU, 1.0 GiB: used" in helm("test")
     assert not [each for each in get("pods", namespace=SYSTEM)["items"] if each["metadata"]["name"] == "nvshare-test"]
     labels = get("nodes")["items"][0]["metadata"]["labels"]
     shown = {key: value for key, value in labels.items() if key.startswith("nvshare.com/gpu.")}

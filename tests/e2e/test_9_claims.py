@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,8 +26,10 @@ from tests.e2e.claims import (
 )
 from tests.e2e.conftest import GPUS, Helm
 from tests.e2e.kubectl import (
+    RESOURCE,
     SYSTEM,
     TESTS,
+    KubectlError,
     Object,
     allocatable,
     apply,
@@ -323,3 +326,59 @@ def test_the_node_shows_its_gpus(claimed: Node) -> None:
     assert ended("sees") == "Succeeded"
     (seen,) = json.loads(log("sees"))
     assert seen["uuid"].lower() in {device["name"] for device in devices()}
+
+
+def test_a_pod_shows_that_claims_work(helm: Helm) -> None:
+    """``helm test`` shows that its pod used a GPU of the size that it claimed; pod and claim are taken away."""
+    assert "GPU 0: NVIDIA Simulated GPU, 64 MiB: used" in helm("test")
+    for kind in ("pods", "resourceclaimtemplates"):
+        assert "nvshare-test" not in {each["metadata"]["name"] for each in get(kind, namespace=SYSTEM)["items"]}
+    eventually("its claim is gone", lambda: not get("resourceclaims", namespace=SYSTEM)["items"], 60)
+
+
+def test_a_quota_limits_what_is_claimed() -> None:
+    """With the sample a namespace has four devices. Pods of both kinds wait for one that ends, and events say why."""
+    with quota("dra/resource-quota.yaml", "claimed-gpus"):
+        within = [f"within-{number}" for number in range(4)]
+        apply(*(claiming(name, IDLE, own="of-64") for name in within))
+        eventually("four run", lambda: {phase(name) for name in within} == {"Running"}, 60)
+        of_a_mig_device = claim("of-a-mig-device", 64)
+        of_a_mig_device["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "mig.nvshare.com"
+        for document in (claim("beyond", 64), of_a_mig_device):
+            with pytest.raises(KubectlError, match="exceeded quota: claimed-gpus"):
+                apply(document)
+        beyond = ["claims", "counts"]
+        apply(claiming("claims", IDLE, own="of-64"), pod("counts", IDLE))
+        eventually(
+            "events say it", lambda: all("exceeded quota: claimed-gpus" in events_of(name) for name in beyond), 60
+        )
+        assert {phase(name) for name in beyond} == {"Pending"}
+        delete(within[0])
+        eventually("one more runs", lambda: "Running" in {phase(name) for name in beyond}, 120)
+        assert {phase(name) for name in beyond} == {"Pending", "Running"}
+
+
+def test_a_quota_of_the_name_counts_claims() -> None:
+    """With the sample for it a pod that asks for the name is one, a claim is one, and what is above is refused."""
+    with quota("resource-quota.yaml", "shared-gpus"):
+        apply(claiming("claims", IDLE, own="of-64"), pod("counts", IDLE))
+        eventually("both run", lambda: phase("claims") == phase("counts") == "Running", 60)
+        assert get("resourcequota", "shared-gpus")["status"]["used"] == {f"requests.{RESOURCE}": "2"}
+        for document in (pod("beyond", IDLE, gpus=3), claim("beyond", 64, count=3)):
+            with pytest.raises(KubectlError, match=f"exceeded quota: shared-gpus, requested: requests.{RESOURCE}=3"):
+                apply(document)
+
+
+IDLE = ["sleep", "600"]
+
+
+@contextmanager
+def quota(sample: str, name: str) -> Iterator[None]:
+    """The tests' namespace has the quota of a sample, and Kubernetes counts."""
+    where = ("--namespace", TESTS, "--filename", f"deploy/samples/{sample}")
+    kubectl("apply", *where)
+    try:
+        eventually("it counts", lambda: get("resourcequota", name)["status"]["used"], 60)
+        yield
+    finally:
+        kubectl("delete", *where)
