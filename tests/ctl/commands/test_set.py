@@ -98,7 +98,9 @@ def test_what_is_lost_with_the_machine(run_dir: RunDir, answers: Answers) -> Non
         "start nvshare-scheduler with --policy exclusive, for all devices\n"
     )
     weight = ctl(run_dir, "set", "weight", "2.5", "train")
-    assert "NVSHARE_WEIGHT=2.5, or annotate its pod with nvshare.com/weight=2.5" in weight.stderr
+    assert weight.stderr.endswith("NVSHARE_WEIGHT=2.5, or annotate its pod with nvshare.com/weight=2.5\n")
+    claim = ctl(run_dir, "set", "weight", "2.5", "claim:default/train")
+    assert claim.stderr.endswith("nvshare.com/weight=2.5; if the claim says it, only another claim can\n")
     assert ctl(run_dir, "set", "weight", "none", "train").stderr == ""
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare.container_names import claim_of
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 from nvshare.ctl.options.terms import TERMS, Term, meant
@@ -83,6 +84,8 @@ def _command(term: Term) -> Callable[..., None]:
             # That nothing is set is what a machine begins with.
             after.lost_with_machine = ""
         keep = f"start its programs with {term.variable}={text}, or annotate its pod with {term.annotation}={text}"
+        if claim_of(container):
+            keep += "; if the claim says it, only another claim can"
         if lost := warning(after, keep):
             complain("nvshare-ctl", lost)
         elif not taken_back and container.startswith(_PROCESS):
