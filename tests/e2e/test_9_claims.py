@@ -110,6 +110,7 @@ def test_what_can_be_claimed(claimed: Node) -> None:
         assert device["attributes"]["type"] == {"string": "gpu"}
         assert device["name"] == device["attributes"]["uuid"]["string"].lower()
     before = [each["metadata"]["resourceVersion"] for each in slices()]
+    assert "2 GPUs, 20 shares" in str(get("nodes")["items"][0]["status"]["conditions"])
     apply(claiming("one", using_all(2), own="of-128"))
     assert ended("one") == "Succeeded", log("one")
     assert [each["metadata"]["resourceVersion"] for each in slices()] == before

@@ -30,6 +30,13 @@ async def test_its_pages() -> None:
     assert await asked(broken) == PluginReport(False, "no socket", True, 0, 2, 0, gpus=BOTH)
 
 
+async def test_its_pages_where_it_serves_claims() -> None:
+    """What may be claimed of healthy GPUs counts then; pods that have virtual devices from before take shares away."""
+    claimable = 'nvshare_plugin_claimable_shares{gpu="GPU-a"} 10\nnvshare_plugin_claimable_shares{gpu="GPU-b"} 9\n'
+    pages = PluginPages(figures=PLUGIN_FIGURES.format(ok=1, error=0, a=0, b=1) + claimable)
+    assert await asked(pages) == PluginReport(True, "", False, 1, 1, 10, 9, gpus=BOTH)
+
+
 @pytest.mark.parametrize(
     "figures",
     ['nvshare_plugin_nvml_state{state="new"} 1\n', "nvshare_plugin_gpu_healthy{ 1\n", "nonsense nonsense nonsense\n"],

@@ -19,6 +19,7 @@ OTHER = Verdict(False, Reason.NO_GPU, "none")
     [
         ("", WELL, READY),
         ("", PluginReport(True, "", False, 1, 0, 1), Verdict(True, Reason.READY, "1 GPU, 1 virtual device")),
+        ("", PluginReport(True, "", False, 2, 0, 20, 19), Verdict(True, Reason.READY, "2 GPUs, 19 shares")),
         (
             "no socket",
             WELL,

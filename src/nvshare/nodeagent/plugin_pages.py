@@ -39,6 +39,7 @@ def _report(ready: bool, words: str, figures: str) -> PluginReport:
     """ValueError where the figures are none."""
     healthy: dict[str, bool] = {}
     devices: dict[str, int] = {}
+    shares: dict[str, int] = {}
     broken = False
     for sample in (sample for family in text_string_to_metric_families(figures) for sample in family.samples):
         match sample.name:
@@ -46,6 +47,8 @@ def _report(ready: bool, words: str, figures: str) -> PluginReport:
                 healthy[sample.labels["gpu"]] = sample.value == 1
             case "nvshare_plugin_virtual_devices":
                 devices[sample.labels["gpu"]] = int(sample.value)
+            case "nvshare_plugin_claimable_shares":
+                shares[sample.labels["gpu"]] = int(sample.value)
             case "nvshare_plugin_nvml_state":
                 broken = broken or (sample.value == 1 and NvmlState(sample.labels["state"]).is_broken)
             case _:
@@ -57,5 +60,6 @@ def _report(ready: bool, words: str, figures: str) -> PluginReport:
         sum(healthy.values()),
         len(healthy) - sum(healthy.values()),
         sum(devices[gpu] for gpu, well in healthy.items() if well),
+        sum(shares.get(gpu, 0) for gpu, well in healthy.items() if well) if shares else None,
         gpus=frozenset(healthy),
     )

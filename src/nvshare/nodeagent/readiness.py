@@ -34,6 +34,8 @@ class PluginReport:
     healthy_gpus: int = 0
     sick_gpus: int = 0
     virtual_devices: int = 0
+    shares: int | None = None
+    """What may be claimed of its healthy GPUs; None: it does not serve claims."""
     known: bool = True
     """False: only whether it is ready is known."""
     gpus: frozenset[str] = frozenset()
@@ -63,11 +65,16 @@ def verdict(scheduler_problem: str, plugin: PluginReport | None) -> Verdict:
         return Verdict(True, Reason.READY, "nvshare-device-plugin is ready")
     if plugin.healthy_gpus:
         words = f"; {plugin.words}" if plugin.words else ""
-        devices = display.count(plugin.virtual_devices, "virtual device")
-        return _short(True, Reason.READY, f"{display.count(plugin.healthy_gpus, 'GPU')}, {devices}{words}")
+        return _short(True, Reason.READY, f"{display.count(plugin.healthy_gpus, 'GPU')}, {_offered(plugin)}{words}")
     if plugin.sick_gpus:
         return _not_ready(Reason.GPUS_UNHEALTHY, plugin.words or "no GPU is healthy")
     return _not_ready(Reason.NO_GPU, plugin.words or "the node has no GPU to share")
+
+
+def _offered(plugin: PluginReport) -> str:
+    if plugin.shares is None:
+        return display.count(plugin.virtual_devices, "virtual device")
+    return display.count(plugin.shares, "share")
 
 
 class Steady:
