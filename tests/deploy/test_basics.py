@@ -128,7 +128,7 @@ def test_helm_test_asks_for_a_gpu(helm: str) -> None:
 
 
 def test_helm_test_claims_where_gpus_are_claimed(helm: str) -> None:
-    """Then it needs no extended resource, which Kubernetes may not have, and its GPU must have the size of the claim."""
+    """Then it needs no extended resource, which Kubernetes may not have, and its GPU is to have the claim's size."""
     found = {each["kind"]: each for each in hooks(helm, {"allocation": "dra"}) if "test" in each["metadata"]["name"]}
     pod, template = found["Pod"], found["ResourceClaimTemplate"]
     (claim,) = pod["spec"]["resourceClaims"]
