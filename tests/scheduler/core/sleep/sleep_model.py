@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.actions import ShareArena, Sleep, StoreArena, TellWaiters, Wake
-from nvshare.scheduler.core.terms import Terms
+from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
+from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.swap_model import GRANULE, Process
 
 Asked = Sleep | Wake | StoreArena | ShareArena
@@ -46,6 +47,16 @@ class Sleeper(Process):
         Process.release(self)
         if self.busy:
             self.ask()
+
+
+def never_sleeps(process: Sleeper, *, beside_doubt: bool) -> bool:
+    """Whether one that is awake stays so of its own or its user's will, for another one to come back.
+
+    ``beside_doubt``: more is taken to come back than when requests were granted.
+    """
+    terms = process.terms or Terms()
+    is_kept = beside_doubt and terms.memory_request_bytes > 0
+    return process.fixed > UNMOVABLE_BYTES or terms.sleep is SleepWhen.NEVER or is_kept
 
 
 def loads(process: Process) -> bool:

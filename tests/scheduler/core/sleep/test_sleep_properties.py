@@ -14,7 +14,6 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, LockRequested, Policy, TermsSet
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.sleep_events import (
     ArenaLoaded,
     ArenaNotShared,
@@ -41,7 +40,7 @@ from tests.scheduler.core.memory.test_swap_properties import (
     TOTAL,
     SwapMachine,
 )
-from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads, put_into_pack
+from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads, never_sleeps, put_into_pack
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
 OWNERS = ("", "one", "other")
@@ -300,9 +299,9 @@ class SleepMachine(SwapMachine):
         swap = self.core.client(process.number, self.now).swap
         assert swap is not None
         awake = [each for each in self.processes.values() if isinstance(each, Sleeper) and not each.closed]
-        never = [
-            each for each in awake if each.fixed > UNMOVABLE_BYTES or (each.terms or Terms()).sleep is SleepWhen.NEVER
-        ]
+        # If its connection was cut its context is not known, and taken for larger than when requests were granted.
+        is_doubted = swap.wanted_bytes > process.context
+        never = any(never_sleeps(each, beside_doubt=is_doubted) for each in awake)
         is_host_short = self.settings.host_bytes < 100 * GIB and "--host-memory" in swap.wait
         return bool(swap.wait and never) or is_host_short
 
