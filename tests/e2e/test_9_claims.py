@@ -225,15 +225,21 @@ def test_killed_while_claims_are_prepared(claimed: Node, program: str) -> None:
 
 
 def test_from_claims_to_counting_and_back(claimed: Node, helm: Helm) -> None:
-    """Pods of both kinds run on while the node changes; what one kind has the other does not give out."""
-    apply(claiming("claims", using_all(until_told=True), own="of-512"))
+    """Pods of both kinds run on while the node changes, and can end; what one kind has the other does not give out."""
+    for name, own in (("claims", "of-512"), ("brief", "of-128")):
+        apply(claiming(name, using_all(until_told=True), own=own))
+        running(name)
     by_claim = running("claims")
     helm("upgrade", str(CHART), *settings("allocation=plugin", "overcommit=null"))
     rolled_out()
-    eventually("one share is not offered again", lambda: allocatable() == 10 * GPUS - 1, 90)
+    eventually("two shares are not offered again", lambda: allocatable() == 10 * GPUS - 2, 90)
     eventually("nothing can be claimed", lambda: not slices(), 90)
     apply(pod("counts", ["sleep", "600"]))
     eventually("it runs", lambda: phase("counts") == "Running", 60)
+    tell_to_end("brief")
+    assert ended("brief") == "Succeeded"
+    delete("brief")
+    eventually("one share is not offered again", lambda: allocatable() == 10 * GPUS - 1, 90)
     helm("upgrade", str(CHART), *settings())
     rolled_out()
     eventually("the GPUs can be claimed", lambda: len(devices()) == GPUS, 90)

@@ -25,6 +25,9 @@ from nvshare.kubernetes.api_server import ApiError, ApiServer
 from nvshare.log import Log
 
 _LOOK_SECONDS = 1.0
+_WAIT_SECONDS = 45.0
+"""For so long kubelet finds no driver. It deletes the node's slices when it has found none for 30 s (the source of
+1.36, ``cm/dra/manager.go``): else pods whose claims Kubernetes places here would never start."""
 _NOBODY_ASKED = "neither a token nor --node-name is given to it where no configuration has allocation: dra"
 _REFUSAL = "this node's GPUs are given out by the device plugin now (allocation: plugin): its claims are over"
 
@@ -49,7 +52,7 @@ class LeftoverClaims:
             own_bytes=self._capacities.own_bytes,
             held=lambda: held_in(node.scheduler.fresh()),
         )
-        self._session = Session(place, known, node.metrics, log)
+        self._session = Session(place, known, node.metrics, log, _WAIT_SECONDS)
 
     async def see_to_them(self, serves: Callable[[], bool]) -> None:
         """Until the last has ended, or until we are no more the instance that ``serves`` this node."""

@@ -46,6 +46,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         ("settled.SETTLED_SECONDS", 0.2),
         ("driver._POLL_SECONDS", 0.05),
         ("leftover_claims._LOOK_SECONDS", 0.05),
+        ("leftover_claims._WAIT_SECONDS", 0.2),
         ("plugin._LOOK_SECONDS", 0.05),
         ("node_side._CHECK_SECONDS", 0.1),
     ):

@@ -32,7 +32,7 @@ QUICK = Timing(poll=0.02, retry=0.02, stop_grace=1.0)
 class Instance:
     """A driver that serves, in a task of the test."""
 
-    def __init__(self, node: NodeOfClaims, root: Path) -> None:
+    def __init__(self, node: NodeOfClaims, root: Path, wait_seconds: float = 0.0) -> None:
         self.claims: Claims = node.start()
         self.metrics = Metrics(lambda: 0)
         self.inventory = Inventory()
@@ -46,6 +46,7 @@ class Instance:
             self.metrics,
             log,
             QUICK,
+            wait_seconds,
         )
         self.task = asyncio.create_task(self.registration.run())
 
@@ -83,6 +84,20 @@ async def driver(node: NodeOfClaims, root: Path) -> AsyncIterator[Instance]:
 
 def of(uid: str, name: str = "share") -> Claim:
     return Claim(uid=uid, namespace="team", name=name)
+
+
+async def test_kubelet_finds_it_only_later(kubelet: FakeKubelet, node: NodeOfClaims, root: Path) -> None:
+    """Which has to find nothing for a while, to take away what was said before. Its end waits for nothing."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    instance = Instance(node, root, wait_seconds=0.3)
+    await until(lambda: instance.registration.ready, "kubelet has taken the driver")
+    assert clock() - began >= 0.3
+    await instance.stop()
+    never = Instance(node, root, wait_seconds=600.0)
+    await never.stop()
+    assert never.registration.state == "stopped"
+    assert len(kubelet.drivers) <= 1
 
 
 async def test_registers(kubelet: FakeKubelet, driver: Instance, root: Path) -> None:

@@ -64,8 +64,12 @@ class Registration(RegistrationServicer):
         metrics: Metrics,
         log: Log,
         timing: Timing | None = None,
+        wait_seconds: float = 0.0,
     ) -> None:
-        """``kubelet_root``: kubelet's folder, with ``plugins`` and ``plugins_registry`` in it."""
+        """``kubelet_root``: kubelet's folder, with ``plugins`` and ``plugins_registry`` in it.
+
+        ``wait_seconds``: for so long kubelet finds nothing at first.
+        """
         self._registry = kubelet_root / "plugins_registry"
         self._folder = kubelet_root / "plugins" / DRIVER
         self._new_service = new_service
@@ -73,6 +77,7 @@ class Registration(RegistrationServicer):
         self._metrics = metrics
         self._log = log
         self._timing = timing or Timing()
+        self._wait_seconds = wait_seconds
         self._stop = asyncio.Event()
         self._endpoint = Path()
         self.state = "starting"
@@ -89,6 +94,7 @@ class Registration(RegistrationServicer):
     async def run(self) -> None:
         """Serves until ``stop``. Only one instance does at a time: dead sockets of others are removed."""
         failed: str | None = None
+        await self._stopped_within(self._wait_seconds)
         while not self._stop.is_set():
             try:
                 await asyncio.to_thread(self._tidy)

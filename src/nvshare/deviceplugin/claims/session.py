@@ -40,7 +40,8 @@ class Known:
 class Session:
     """One time of that: from when no other instance does it until ``run`` is told to end."""
 
-    def __init__(self, place: Place, known: Known, metrics: Metrics, log: Log) -> None:
+    def __init__(self, place: Place, known: Known, metrics: Metrics, log: Log, wait_seconds: float = 0.0) -> None:
+        """``wait_seconds``: for so long kubelet finds no driver at first."""
         self.claims = Claims(
             place.records,
             place.node,
@@ -59,6 +60,7 @@ class Session:
             lambda: Health(known.inventory, place.node),
             metrics,
             log,
+            wait_seconds=wait_seconds,
         )
         self.link = ClaimsLink(place.admin_socket, self.claims, log)
         self._sweep = Sweep(self.claims, place.node, known.get_claim, known.held, log)
