@@ -42,6 +42,7 @@ def obey(table: Table, said: list[str], who: str) -> str:
     """These do what they are told until E may come; who of them slept then."""
     slept = ""
     while "allot E 0 as 1" not in said:
+        assert table.now < 100.0, "it waits for ever"
         what, name, *_ = said.pop(0).split() if said else ("", "")
         if not what:
             said += table.timer()
@@ -145,6 +146,14 @@ def test_another_one_is_asked_for_equal_data() -> None:
     assert test_sharing.host(table) == (1 + 4 + 1 + 3 + 1, 6, 3)
     test_sharing.kept(table, "B")
     assert test_sharing.host(table) == (1 + 4 + 1 + 3, 6, 3)
+
+
+def test_a_late_answer_is_not_taken_for_anothers() -> None:
+    """One is asked at a time."""
+    table = test_sharing.three()
+    assert timers(table, table.now + STILL_SECONDS) == ["share B 4"]
+    assert test_sharing.kept(table, "A") == []
+    assert test_sharing.kept(table, "B") == ["share C 4"]
 
 
 def test_one_that_stands_still_and_is_gone_leaves_nothing() -> None:

@@ -176,7 +176,7 @@ class Storing:
         for each in moving.values():
             if each is process:
                 break
-            memories = self._memories(each) if each.leaves and not each.stands_still else ()
+            memories = self._memories(each) if each.leaves else ()
             promised += sum(max(0, memory.useful_bytes - memory.host_bytes) for memory in memories)
         return promised
 
