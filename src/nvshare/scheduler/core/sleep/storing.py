@@ -7,7 +7,7 @@ What comes back does so by these rules from packs as well (sharing.py).
   else gets it. While there is less than that, the process goes that has slept longest; one at a time, for a disk takes
   no more, and while none comes back, which somebody waits for.
 - *Back.* Before anything else that waking takes a process gets as much host memory as it had. One at a time, so that no
-  two wait for each other.
+  two wait for each other; where it stands still (still.py) the next one, beside what the first still needs.
 - *Failing.* A process whose memory could not be stored is not tried again for a while; others are.
 """
 
