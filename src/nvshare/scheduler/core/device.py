@@ -173,8 +173,9 @@ class Device:
         self._recount(client)
         self.residency.ask(client, now)
 
-    def wake(self, client: Client) -> None:
-        """It has its context again."""
+    def wake(self, client: Client, now: float) -> None:
+        """It has its context again, and hears from now on what it was told meanwhile."""
+        client.memory.progress_at = now
         client.memory.wake()
         self._recount(client)
 

@@ -82,7 +82,7 @@ class SwapSnapshot:
     wait: str = ""
     """Why only others' ends can free that; empty: it waits for nothing of the kind."""
     still_seconds: float = 0.0
-    """For how long it has told of nothing though it has to move something."""
+    """For how long it has told of nothing though it has to move something, or its process to sleep or to wake."""
     came_bytes: int = 0
     """That came in from host memory, since it was registered."""
     left_bytes: int = 0

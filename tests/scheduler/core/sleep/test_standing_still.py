@@ -11,13 +11,15 @@ from nvshare.scheduler.core.sleep_events import (
     ArenaShared,
     ArenaStored,
     FellAsleep,
+    SleepAsked,
     StayedAwake,
     WakeWanted,
+    Woke,
 )
 from nvshare.scheduler.core.snapshot import ShownState
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 from tests.scheduler.core.sleep import test_sharing, test_storing
-from tests.scheduler.core.sleep.sleepers import comes, full, shown, sleepers
+from tests.scheduler.core.sleep.sleepers import comes, falls_asleep, full, shown, sleepers
 
 
 def crowd(room: float) -> Table:
@@ -82,6 +84,28 @@ def test_another_one_sleeps_when_the_first_does_not_fall_asleep() -> None:
     assert "allot E 0 as 1" in table.feed(FellAsleep(ord("B")))
     table.feed(StayedAwake(ord("A"), "a thread is in the driver", final=False))
     assert shown(table, "A").state is ShownState.IDLE
+
+
+def test_one_that_does_not_wake_is_shown_to_stand_still() -> None:
+    """Only who stopped it can end that."""
+    table = sleepers("A")
+    table.feed(SleepAsked(ord("A")))
+    table.now = 5.0
+    falls_asleep(table, "A")
+    assert "wake A" in table.feed(WakeWanted(ord("A"))) + table.feed(DeviceSeen(DEVICE, TOTAL * GIB))
+    told_at = table.now
+    timers(table, told_at + STILL_SECONDS - 1)
+    assert still_seconds(table, "A") == 0
+    timers(table, told_at + STILL_SECONDS)
+    assert still_seconds(table, "A") == STILL_SECONDS
+    table.feed(Woke(ord("A")))
+    assert still_seconds(table, "A") == 0
+
+
+def still_seconds(table: Table, name: str) -> float:
+    swap = shown(table, name).swap
+    assert swap is not None
+    return swap.still_seconds
 
 
 def test_another_ones_host_memory_goes_into_a_file() -> None:

@@ -190,6 +190,9 @@ class Client:
         """The client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for; ``kept_bytes``: what is
         granted of its container's memory request."""
         elapsed, memory = now - self.since, self.memory
+        swap = memory.snapshot(now) if memory.swaps else None
+        if swap is not None and self.process is not None and self.process.stands_still:
+            swap = replace(swap, still_seconds=max(swap.still_seconds, self.process.still_seconds(now)))
         return ClientSnapshot(
             client=self.number,
             state=self._shown_state,
@@ -200,7 +203,7 @@ class Client:
             waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
             grants=self.grants,
             line=line,
-            swap=memory.snapshot(now) if memory.swaps else None,
+            swap=swap,
             container=self.container.name,
             terms=self.container.terms,
             gang=None if self.tied is None else self.tied.snapshot(),

@@ -93,6 +93,11 @@ class Process:
         """Whether it is being checkpointed, as far as it can be."""
         return self.state is Sleep.FALLING
 
+    def still_seconds(self, now: float) -> float:
+        """How long ago one that stands still was told what it has not done; 0 where its memory leaves, which counts by
+        itself."""
+        return now - self.told_at if self.stands_still and self.state is not Sleep.LEAVING else 0.0
+
     @property
     def is_asleep(self) -> bool:
         """Whether its contexts are not on its devices, or are only being brought back."""

@@ -248,7 +248,7 @@ class Sleeping:
         # In vain, unless it waits for its turn anyway.
         lose_patience(process, self._clients_of(process), 1 if process.waited else 2)
         for client in self._clients_of(process):
-            self._device_of(client).wake(client)
+            self._device_of(client).wake(client, now)
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from nvshare.scheduler.core.actions import Action, GrowArena, ShareArena, StoreArena
+from nvshare.scheduler.core.actions import Action, GrowArena, ShareArena, StoreArena, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
@@ -52,7 +52,7 @@ class Still:
     def tell(self, action: Action, now: float) -> None:
         """A process may be told something now."""
         match action:
-            case PutToSleep(number):
+            case PutToSleep(number) | Wake(number):
                 process: Process | None = self._processes[number]
             case GrowArena() | StoreArena() | ShareArena():
                 process = self._clients[action.client][0].process
@@ -68,5 +68,6 @@ class Still:
         if process.state is Sleep.LEAVING:
             late = [device.residency.late_at(client) for client, device in there]
             return max((moment for moment in late if moment is not None), default=None)
-        is_told = process.falls or any(client.memory.away.is_told for client, _ in there)
+        is_told = any(client.memory.away.is_told for client, _ in there)
+        is_told |= process.state in (Sleep.FALLING, Sleep.WAKING)
         return process.told_at + STILL_SECONDS if is_told else None
