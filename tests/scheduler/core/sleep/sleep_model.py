@@ -49,13 +49,13 @@ class Sleeper(Process):
             self.ask()
 
 
-def never_sleeps(process: Sleeper, *, beside_doubt: bool) -> bool:
+def never_sleeps(process: Sleeper, *, beside_more: bool) -> bool:
     """Whether one that is awake stays so of its own or its user's will, for another one to come back.
 
-    ``beside_doubt``: more is taken to come back than when requests were granted.
+    ``beside_more``: more is to come back, and to stay, than when requests were granted.
     """
     terms = process.terms or Terms()
-    is_kept = beside_doubt and terms.memory_request_bytes > 0
+    is_kept = beside_more and terms.memory_request_bytes > 0
     return process.fixed > UNMOVABLE_BYTES or terms.sleep is SleepWhen.NEVER or is_kept
 
 

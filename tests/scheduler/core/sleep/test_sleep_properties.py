@@ -299,9 +299,10 @@ class SleepMachine(SwapMachine):
         swap = self.core.client(process.number, self.now).swap
         assert swap is not None
         awake = [each for each in self.processes.values() if isinstance(each, Sleeper) and not each.closed]
-        # If its connection was cut its context is not known, and taken for larger than when requests were granted.
-        is_doubted = swap.wanted_bytes > process.context
-        never = any(never_sleeps(each, beside_doubt=is_doubted) for each in awake)
+        # If its connection was cut its context is not known, and taken for larger than when requests were granted. Or
+        # it was one of those that make way for each other, and has terms now by which it does not.
+        is_more = swap.wanted_bytes > process.context or never_sleeps(process, beside_more=True)
+        never = any(never_sleeps(each, beside_more=is_more) for each in awake)
         is_host_short = self.settings.host_bytes < 100 * GIB and "--host-memory" in swap.wait
         return bool(swap.wait and never) or is_host_short
 
