@@ -109,6 +109,11 @@ class RunDir:
         return self.root / "resource-claims.json"
 
     @property
+    def contexts(self) -> Path:
+        """What contexts of processes that sleep take, for the scheduler after it."""
+        return self.root / "contexts.json"
+
+    @property
     def node_config(self) -> Path:
         """The value of the node's label that chooses the device plugin's settings; no file: it has no such label."""
         return self.root / "node" / "config"

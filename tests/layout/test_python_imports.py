@@ -71,7 +71,7 @@ SCHEDULER_MAY_IMPORT: dict[str, set[str]] = {
     "memberships": {"core", "pods", "recovery", "commands", "dispatcher", "accounts"},
     "arenas": {"core", "worker", "registered_client"},
     "swapping": {"core", "recovery", "registered_client", "dispatcher", "arenas"},
-    "sleeping": {"core", "pods", "registered_client", "dispatcher", "arenas"},
+    "sleeping": {"core", "pods", "recovery", "registered_client", "dispatcher", "arenas"},
     "gpus": {"core", "worker", "recovery", "dispatcher"},
     "clients": {
         "core",

@@ -17,6 +17,7 @@ from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.recovery.allowance import Allowances
 from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.awaited import Awaited
+from nvshare.scheduler.recovery.contexts import Contexts
 from nvshare.scheduler.recovery.record import Record, Recorded
 from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.run_dir import RunDirError
@@ -31,6 +32,7 @@ class Records:
     """Processes with memory that swaps."""
     annotated: Annotated
     resource_claims: ResourceClaims
+    contexts: Contexts
 
 
 def open_records(run_dir: RunDir, log: Log) -> Records:
@@ -40,6 +42,7 @@ def open_records(run_dir: RunDir, log: Log) -> Records:
         _open(run_dir.swapper_record, "processes whose memory swaps", log),
         Annotated(run_dir.annotated, log),
         ResourceClaims(run_dir.resource_claims, log),
+        Contexts(run_dir.contexts, log),
     )
 
 

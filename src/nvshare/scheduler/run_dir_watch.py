@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from nvshare.log import Log
 from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.choices import Choices
+from nvshare.scheduler.recovery.contexts import Contexts
 from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.run_dir import Claim, RunDirError
@@ -31,7 +32,7 @@ class RunDirWatch:
         claim: Claim,
         sockets: Sockets,
         records: Sequence[Record],
-        kept: Sequence[Choices | Annotated | ResourceClaims],
+        kept: Sequence[Choices | Annotated | ResourceClaims | Contexts],
         connections: Callable[[], int],
         end: Callable[[], None],
     ) -> None:

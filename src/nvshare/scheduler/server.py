@@ -219,7 +219,14 @@ class _Running:
         self._sleepers = Sleepers(loop, log)
         swapping = self._swapping
         self._sleeping = Sleeping(
-            loop, log, self._dispatcher, self._sleepers.start, os.geteuid(), swapping.storing, swapping.sharing
+            loop,
+            log,
+            self._dispatcher,
+            self._sleepers.start,
+            os.geteuid(),
+            swapping.storing,
+            swapping.sharing,
+            records.contexts,
         )
         self._sessions: Mapping[int, SessionFactory] = {
             legacy.VERSION: lambda connection: SessionV1(connection, self._registrar, self._dispatcher, self._log),
@@ -277,7 +284,8 @@ class _Running:
             public,
             self._new_listener,
         )
-        files, kept = (records.holders, records.swappers), (choices, records.annotated, records.resource_claims)
+        files = records.holders, records.swappers
+        kept = choices, records.annotated, records.resource_claims, records.contexts
         self.run_dir_watch = RunDirWatch(
             loop, log, claim, self._sockets, files, kept, lambda: self._registrar.room.count, stop.set
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -22,6 +24,7 @@ from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.pods.processes import start_time
+from nvshare.scheduler.recovery.contexts import Contexts
 from nvshare.scheduler.registered_client import ActionReceiver, RegisteredClient
 from nvshare.scheduler.sleeping.process import UnaskedError
 from nvshare.scheduler.sleeping.sleeping import Frame, Sleeping
@@ -39,6 +42,8 @@ class FakeDispatcher:
         self.clients: dict[int, RegisteredClient] = {}
         self.events: list[Event] = []
         self.refusal = ""
+        self.pinned_bytes: int | None = None
+        """Of each client, as it was measured."""
 
     def feed(self, event: Event) -> None:
         """See ``Dispatcher``."""
@@ -46,11 +51,15 @@ class FakeDispatcher:
             raise IllegalEvent(self.refusal, event)
         self.events.append(event)
 
+    def client(self, _number: int) -> SimpleNamespace:
+        """See ``Dispatcher``."""
+        return SimpleNamespace(pinned_measured=self.pinned_bytes is not None, pinned_bytes=self.pinned_bytes or 0)
+
 
 class Scene:
     """All processes, for a scheduler of a user."""
 
-    def __init__(self, user: int) -> None:
+    def __init__(self, user: int, folder: Path = Path("/nowhere")) -> None:
         self.dispatcher, self.logger = FakeDispatcher(), CapturingLogger()
         self.said: list[wire.Sleep | wire.Awake] = []
         loop, log = cast(asyncio.AbstractEventLoop, Loop()), structlog.wrap_logger(self.logger, processors=[])
@@ -77,7 +86,9 @@ class Scene:
             self.dispatcher.feed,
             lambda number, _frame: self.shared.append(number),
         )
-        self.sleeping = Sleeping(loop, log, cast(Dispatcher, self.dispatcher), _no_sleeper, user, storing, sharing)
+        contexts = Contexts(folder / "contexts.json", log)
+        dispatcher = cast(Dispatcher, self.dispatcher)
+        self.sleeping = Sleeping(loop, log, dispatcher, _no_sleeper, user, storing, sharing, contexts)
 
     def comes(self, number: int, user: int = USER, backend: str = "swap", pid: int = PID, offers: bool = True) -> None:
         """A client registers."""
@@ -160,6 +171,22 @@ def test_all_of_it_left() -> None:
     scene.comes(2)
     with pytest.raises(UnaskedError):
         scene.sleeping.heard(2, wire.Asleep(1))
+
+
+def test_what_its_context_takes_is_known_when_it_is_back(tmp_path: Path) -> None:
+    """By this scheduler, and by the next one, if it was measured before it slept."""
+    scene = Scene(ROOT, tmp_path)
+    scene.comes(1)
+    scene.sleeping.see_to(Sleep(PID, (1,)))
+    scene.comes(2)
+    assert scene.dispatcher.events[-1] == SleepOffered(2, PID)
+    scene.dispatcher.pinned_bytes = GIB
+    scene.sleeping.see_to(Sleep(PID, (1, 2)))
+    scene.comes(3)
+    assert scene.dispatcher.events[-1] == SleepOffered(3, PID, GIB)
+    scene = Scene(ROOT, tmp_path)
+    scene.comes(1)
+    assert scene.dispatcher.events == [SleepOffered(1, PID, GIB)]
 
 
 def test_it_comes_with_a_file() -> None:

@@ -160,7 +160,9 @@ class Device:
         memory = client.memory
         if client.state is ClientState.WAITING:
             self.lock.fall_asleep(client, now)
-        if not memory.pinned_measured:
+        if not memory.pinned_measured and client.former_context_bytes is not None:
+            memory.pinned_bytes, memory.pinned_measured = client.former_context_bytes, True
+        elif not memory.pinned_measured:
             assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
             memory.pinned_bytes = UNKNOWN_CONTEXTS * assumed
         memory.fall_asleep()

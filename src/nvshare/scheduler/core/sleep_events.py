@@ -12,6 +12,8 @@ class SleepOffered:
     client: int
     process: int
     """Whatever names it; its clients on other devices say the same."""
+    context_bytes: int | None = None
+    """What its context took before the client was one, if it was measured then."""
 
 
 @dataclass(frozen=True, slots=True)

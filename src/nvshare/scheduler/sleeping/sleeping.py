@@ -13,6 +13,8 @@ from nvshare.scheduler.core.actions import Sleep, Wake
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.sleep_events import SleepAsked, SleepOffered, WakeWanted
 from nvshare.scheduler.dispatcher import Dispatcher
+from nvshare.scheduler.recovery.awaited import Process as ProcessOnDevice
+from nvshare.scheduler.recovery.contexts import Contexts
 from nvshare.scheduler.registered_client import RegisteredClient
 from nvshare.scheduler.sleeping.process import Means, Process, Say, SleepTimes, UnaskedError
 from nvshare.scheduler.sleeping.sleepers import Start
@@ -36,12 +38,13 @@ class Sleeping:
         user: int,
         storing: Storing,
         sharing: Sharing,
+        contexts: Contexts,
     ) -> None:
         """``start`` begins sleepers, which run as ``user``."""
         self._log = log
         self._dispatcher = dispatcher
         self._user = user
-        self._storing, self._sharing = storing, sharing
+        self._storing, self._sharing, self._contexts = storing, sharing, contexts
         self._means = Means(loop, log, start, dispatcher.feed, self._forget)
         self._processes: dict[int, Process] = {}
         """By pid."""
@@ -60,6 +63,8 @@ class Sleeping:
         process = self._processes[action.process]
         match action:
             case Sleep():
+                for number in action.clients:
+                    self._note_context(number)
                 process.sleep()
             case Wake():
                 for number in action.clients:
@@ -80,7 +85,7 @@ class Sleeping:
             process = self._processes[client.pid] = Process(client.pid, client.started, self._means)
         process.join(number, say)
         self._process_of[number] = process
-        self._dispatcher.feed(SleepOffered(number, process.pid))
+        self._dispatcher.feed(SleepOffered(number, process.pid, self._contexts.of(_on_device(client))))
 
     def heard(self, number: int, frame: Frame) -> None:
         """Such a client said something; UnaskedError where that answers nothing that it was asked."""
@@ -134,6 +139,11 @@ class Sleeping:
         for process in self._processes.values():
             process.stop()
 
+    def _note_context(self, number: int) -> None:
+        shown = self._dispatcher.client(number)
+        if shown.pinned_measured:
+            self._contexts.note(_on_device(self._dispatcher.clients[number]), shown.pinned_bytes)
+
     def _why_not(self, client: RegisteredClient, user: int) -> str:
         if client.backend != _SWAP:
             return "its memory does not swap"
@@ -169,3 +179,7 @@ class Sleeping:
     def _forget(self, process: Process) -> None:
         if self._processes.get(process.pid) is process:
             del self._processes[process.pid]
+
+
+def _on_device(client: RegisteredClient) -> ProcessOnDevice:
+    return ProcessOnDevice(client.device, client.pid, client.started)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nvshare.scheduler.core.actions import ShareArena, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
+from nvshare.scheduler.core.snapshot import ClientSnapshot
 from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.swap_model import GRANULE, Process
 
@@ -21,6 +22,8 @@ class Sleeper(Process):
     closed: bool = False
     context: int = 0
     """What the checkpoint keeps for it; 0: it is not checkpointed."""
+    noted_bytes: int | None = None
+    """What the shell knows that its context took when it was measured before it slept."""
     calls: bool = False
     """A call waits at the door."""
     wakes: int = 0
@@ -37,6 +40,11 @@ class Sleeper(Process):
     """It is to give way when it is idle."""
     busy: bool = False
     """It never is, and asks for the lock again as soon as it gave it back."""
+
+    def note(self, shown: ClientSnapshot) -> None:
+        """The shell writes down what was measured."""
+        if shown.pinned_measured:
+            self.noted_bytes = shown.pinned_bytes
 
     def read(self) -> None:
         if self.inbox and isinstance(self.inbox[0], TellWaiters):

@@ -43,7 +43,6 @@ from tests.scheduler.core.memory.test_swap_properties import (
 from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads, never_sleeps, put_into_pack
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
-OWNERS = ("", "one", "other")
 TERMS = st.builds(
     Terms,
     sleep=st.sampled_from((None, None, *SleepWhen)),
@@ -199,6 +198,7 @@ class SleepMachine(SwapMachine):
             if isinstance(process, Sleeper) and process.number:
                 match step:
                     case Sleep():
+                        process.note(self.core.client(process.number, self.now))
                         self.close(process)
                     case Wake():
                         self.open(process)
@@ -298,11 +298,12 @@ class SleepMachine(SwapMachine):
             return False
         swap = self.core.client(process.number, self.now).swap
         assert swap is not None
-        awake = [each for each in self.processes.values() if isinstance(each, Sleeper) and not each.closed]
-        # If its connection was cut its context is not known, and taken for larger than when requests were granted. Or
-        # it was one of those that make way for each other, and has terms now by which it does not.
-        is_more = swap.wanted_bytes > process.context or never_sleeps(process, beside_more=True)
-        never = any(never_sleeps(each, beside_more=is_more) for each in awake)
+        sleepers = [each for each in self.processes.values() if isinstance(each, Sleeper)]
+        # What it takes was not measured before its connection was cut, and counts for more than when requests were
+        # granted. Or some made way for each other then, and have terms now by which they do not.
+        is_more = process.noted_bytes is None and swap.wanted_bytes > process.context
+        is_more |= sum(never_sleeps(each, beside_more=True) for each in sleepers) > 1
+        never = any(never_sleeps(each, beside_more=is_more) for each in sleepers if not each.closed)
         is_host_short = self.settings.host_bytes < 100 * GIB and "--host-memory" in swap.wait
         return bool(swap.wait and never) or is_host_short
 
@@ -326,7 +327,7 @@ class SleepMachine(SwapMachine):
 
     def make(self, _slot: int) -> Process:
         self.pids += 1
-        return Sleeper(DEVICE, pid=self.pids, owner=OWNERS[min(self.pids % 6, 2)])
+        return Sleeper(DEVICE, pid=self.pids, owner=("", "one", "other")[min(self.pids % 6, 2)])
 
     def able(self, slot: int) -> Process | None:
         """Whoever is asked for does something, for which it is awake."""
@@ -349,7 +350,7 @@ class SleepMachine(SwapMachine):
         process.terms = None
         process.back = 0
         self.steps = deque(step for step in self.steps if not is_for(step, process))
-        self.handle(SleepOffered(process.number, process.pid))
+        self.handle(SleepOffered(process.number, process.pid, process.noted_bytes))
         self.handle(OwnerFound(process.number, process.owner))
         if process.away:
             # That is said first.

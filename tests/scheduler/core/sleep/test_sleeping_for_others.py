@@ -9,10 +9,12 @@ from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
+    ClientGone,
     ClientRegistered,
     ContainerFound,
     DeviceSeen,
     GrowthRequested,
+    MemoryFreed,
     PinnedMeasured,
     ResidencyReported,
 )
@@ -101,6 +103,22 @@ def test_a_memory_request_leaves_room_for_who_sleeps() -> None:
     assert kept(table, "B") == 12
     assert "wake A" in table.feed(WakeWanted(ord("A")))
     assert kept(table, "B") == 12
+
+
+@pytest.mark.parametrize(("context_bytes", "kept_for_others"), [(GIB, 12), (None, 11)])
+def test_it_is_back_with_another_connection(context_bytes: int | None, kept_for_others: int) -> None:
+    """As much is left for its context as that takes, or twice what is assumed if nobody knows it."""
+    table = sleepers("AB", context=1)
+    enters(table, "B", TOTAL)
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    table.feed(ClientGone(ord("A")))
+    table.comes("Z", 1, 0)
+    table.feed(SleepOffered(ord("Z"), ord("A"), context_bytes))
+    table.feed(FellAsleep(ord("A")))
+    table.feed(MemoryFreed(ord("A")))
+    assert kept(table, "B") == kept_for_others
+    assert "wake Z" in table.feed(WakeWanted(ord("A")))
 
 
 def wide(table: Table, process: int, device: str) -> int:

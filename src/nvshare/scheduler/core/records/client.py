@@ -78,6 +78,8 @@ class Client:
     """It waits, or holds, because its gang does. It may have asked for the lock meanwhile: that may still come."""
     process: Process | None = None
     """Which can sleep; None: it was not said that it can."""
+    former_context_bytes: int | None = None
+    """What its context took when it was measured, before its connection was cut; None: that is not known."""
     keeps_place: bool = False
     """Its process slept: when it asks for the lock as soon as it is awake it has the place that it had, or that of who
     began to wait when it wanted to be awake."""

@@ -93,7 +93,7 @@ class Sleeping:
             process = self._processes[event.process] = Process(event.process, woke_at=now)
             self._set_alarm(process, now)
         process.clients[client.number] = None
-        client.process = process
+        client.process, client.former_context_bytes = process, event.context_bytes
         self._host.has_sleepers = True
         process.rests = self._idle_seconds(process) < float("inf")
         self._on.setdefault(device.uuid, {})[client.number] = client, process
