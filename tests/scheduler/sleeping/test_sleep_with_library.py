@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,9 @@ from tests.shim.controlled_program import ControlledProgram
 
 SIZE = 96 * MIB
 """Of one program's data: host memory has room for two."""
+
+CONTEXT = 600 * MIB
+"""Of each program, as ``devices`` has it."""
 
 ROUNDS = 5
 """That each program that computes all the time has at least."""
@@ -47,6 +51,9 @@ def test_it_sleeps_and_works_on(
         if turn == 1:
             scheduler.kill()
             scheduler = serve(*OPTIONS, environment=devices)
+            # What its context took when it was measured.
+            ((*_process, size),) = json.loads(scheduler.run_dir.contexts.read_text())
+            assert size == CONTEXT
         calls(program, "cuCtxSynchronize")
     calls(program, "cuMemAlloc_v2 &memory 67108864", "cuMemsetD8_v2 memory 7 67108864", "cuCtxSynchronize")
 
