@@ -47,7 +47,7 @@ from nvshare.scheduler.core.events import (
     ResidentSettled,
     TermsSet,
 )
-from nvshare.scheduler.core.gangs.gangs import Gangs
+from nvshare.scheduler.core.gangs.gangs import AGAIN_SECONDS, MOST_ROUNDS, Gangs
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client, LostTurn
 from nvshare.scheduler.core.records.containers import Container, Containers
@@ -68,7 +68,6 @@ class Core:
         self._policy, self._quantum_seconds = settings.policy, settings.quantum_seconds
         self._devices: dict[str, Device] = {}
         self._clients: dict[int, tuple[Client, Device]] = {}
-        self._deadlines: dict[str, float] = {}
         self._host = Host(settings.host_bytes, file_budget_bytes=settings.file_bytes)
         self._absent = Absent(self._host)
         self._containers, self._gangs = Containers(), Gangs(self._clients)
@@ -140,24 +139,16 @@ class Core:
     def plan(self, now: float) -> list[Action]:
         """What to do about all that was recorded since the last plan, in this order."""
         actions, self._actions = self._actions, []
-        while True:
-            changed, self._changed = self._changed, {}
-            for device in changed.values():
-                actions += self._reconcile(device, now)
-            if not self._sleeping.is_possible:
-                return actions
-            more, touched = self._sleeping.plan(changed.values(), now)
-            actions += more
-            for device in changed.values():
-                self._keep_deadline(device)
-            if not touched:
-                return actions
-            self._mark(*touched)
+        if not any(self._settle(now, actions) for _ in range(MOST_ROUNDS)):
+            self._gangs.unsettled += 1
+            for device in self._changed.values():
+                device.wake_at(now + AGAIN_SECONDS)
+        return actions
 
     def deadline(self) -> float | None:
         """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
-        sleeping = self._sleeping.deadline
-        return min((*self._deadlines.values(), *(() if sleeping is None else (sleeping,))), default=None)
+        moments = [*(device.deadline for device in self._devices.values()), self._sleeping.deadline]
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def handle_timer(self, now: float) -> list[Action]:
         """What to do because it is ``now``, in the order in which the devices were first seen.
@@ -315,7 +306,6 @@ class Core:
         if self._known(event.device, event).in_use:
             raise IllegalEvent(f"device {event.device} is in use", event)
         self._devices.pop(event.device).residency.estates.free_all()
-        self._deadlines.pop(event.device, None)
         self._changed.pop(event.device, None)
         self._mark(*(each for each in self._devices.values() if each.residency.clients))
 
@@ -375,21 +365,20 @@ class Core:
             raise IllegalEvent(f"device {uuid} is unknown", event)
         return device
 
-    def _reconcile(self, device: Device, now: float) -> list[Action]:
-        if self._gangs.touch(device, now):
-            actions: list[Action] = []
-            for each in self._gangs.reconcile(device, now, self._new_grant, actions):
-                self._keep_deadline(each)
-            return actions
-        actions = device.reconcile(now, self._new_grant)
-        self._keep_deadline(device)
-        return actions
-
-    def _keep_deadline(self, device: Device) -> None:
-        if device.deadline is None:
-            self._deadlines.pop(device.uuid, None)
-        else:
-            self._deadlines[device.uuid] = device.deadline
+    def _settle(self, now: float, actions: list[Action]) -> bool:
+        """Does what follows from all that has changed; whether nothing more has changed by that."""
+        changed, self._changed = self._changed, {}
+        for device in changed.values():
+            if self._gangs.touch(device, now):
+                self._gangs.reconcile(device, now, self._new_grant, actions)
+            else:
+                actions += device.reconcile(now, self._new_grant)
+        if not self._sleeping.is_possible:
+            return True
+        more, touched = self._sleeping.plan(changed.values(), now)
+        actions += more
+        self._mark(*touched)
+        return not touched
 
     def _new_grant(self) -> int:
         self._last_grant += 1

@@ -28,7 +28,7 @@ class GangMachine(SwapMachine):
     @rule(slots=st.lists(SLOT, min_size=2, max_size=SLOTS, unique=True), key=KEYS, counted=st.booleans())
     def join(self, slots: list[int], key: str, counted: bool) -> None:
         """These belong together."""
-        members = [self.processes[slot] for slot in slots if slot in self.processes]
+        members = [process for slot in slots if (process := self.able(slot)) is not None]
         for process in members:
             self.keys[process][key] = len(members) if counted else 0
             self.say_key(process, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvshare.scheduler.core.actions import ShareArena, Sleep, StoreArena, TellWaiters, Wake
+from nvshare.scheduler.core.actions import Grant, ShareArena, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.snapshot import ClientSnapshot
 from nvshare.scheduler.core.terms import SleepWhen, Terms
@@ -47,8 +47,13 @@ class Sleeper(Process):
             self.noted_bytes = shown.pinned_bytes
 
     def read(self) -> None:
-        if self.inbox and isinstance(self.inbox[0], TellWaiters):
-            self.yields = self.inbox[0].idle_seconds > 0
+        match self.inbox[0] if self.inbox else None:
+            case Grant():
+                self.yields = False
+            case TellWaiters(_, _, idle_seconds):
+                self.yields = idle_seconds > 0
+            case _:
+                pass
         Process.read(self)
 
     def release(self) -> None:

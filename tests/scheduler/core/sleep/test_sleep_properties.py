@@ -302,10 +302,14 @@ class SleepMachine(SwapMachine):
         # What it takes was not measured before its connection was cut, and counts for more than when requests were
         # granted. Or some made way for each other then, and have terms now by which they do not.
         is_more = process.noted_bytes is None and swap.wanted_bytes > process.context
-        is_more |= sum(never_sleeps(each, beside_more=True) for each in sleepers) > 1
-        never = any(never_sleeps(each, beside_more=is_more) for each in sleepers if not each.closed)
+        is_more |= sum(self.stays_awake(each, beside_more=True) for each in sleepers) > 1
+        never = any(self.stays_awake(each, beside_more=is_more) for each in sleepers if not each.closed)
         is_host_short = self.settings.host_bytes < 100 * GIB and "--host-memory" in swap.wait
         return bool(swap.wait and never) or is_host_short
+
+    def stays_awake(self, process: Process, *, beside_more: bool) -> bool:
+        """See ``never_sleeps``."""
+        return isinstance(process, Sleeper) and never_sleeps(process, beside_more=beside_more)
 
     # What these processes do in another way.
 

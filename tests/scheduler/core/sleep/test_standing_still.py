@@ -64,6 +64,22 @@ def test_others_make_room_when_the_first_does_not_let_go(room: float, asleep: st
     assert table.now <= 40.0
 
 
+@pytest.mark.parametrize("room", [1.75, 2.25, 3])
+def test_who_waits_for_its_turn_and_does_not_let_go_is_not_told_to_sleep(room: float) -> None:
+    """Again and again: what it has stays, and then E lacks more than its sleep."""
+    table = sleepers(context=1, exclusive=True)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, int((TOTAL - 1 - room) * GIB)))
+    for name in "ABC":
+        comes(table, name, 0.25)
+    table.now = 5.0
+    table.asks("B")
+    table.asks("A")
+    table.comes("E", 0)
+    table.grows("E", 0)
+    timers(table, 100.0)
+    assert not table.core.unsettled
+
+
 def test_who_goes_on_does_what_it_was_told() -> None:
     """B had been told to leave in its place."""
     table = crowd(3)

@@ -78,7 +78,8 @@ class Gangs:
         self._frozen: dict[str, Device] = {}
         self._frozen_until = float("-inf")
         self.unsettled = 0
-        """How often the rules did not agree in MOST_ROUNDS; none of them is to undo what another one does."""
+        """How often the rules of gangs, or all rules, did not agree in MOST_ROUNDS; none is to undo what another one
+        does."""
 
     def await_holders(self, awaited: int, now: float, lost_grant: int = 0) -> None:
         """A recorded holder is awaited, or is not any more; ``awaited``: how many are now, on all devices.
@@ -129,10 +130,8 @@ class Gangs:
         """Whether gangs have a say in what is to be done on a device; then ``reconcile`` does it."""
         return bool(device.ganged or self._belonging.touched or device.lock.frozen or self._may_freeze(now))
 
-    def reconcile(
-        self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]
-    ) -> list[Device]:
-        """Makes a device, and all that gangs connect with it, follow the rules again; returns all of these."""
+    def reconcile(self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
+        """Makes a device, and all that gangs connect with it, follow the rules again."""
         devices = self._belonging.connected(device)
         self._belonging.touched.clear()
         actions += self._belonging.reports
@@ -158,7 +157,6 @@ class Gangs:
                 if client.state is ClientState.HOLDING:
                     device.wake_at(client.since + HELPING_SECONDS)
             self._belonging.rest(gang)
-        return devices
 
     def _settle(self, devices: list[Device], now: float, new_grant: Callable[[], int], actions: list[Action]) -> bool:
         """Applies all rules once; whether they changed nothing that one of them goes by."""

@@ -50,7 +50,7 @@ class Relief:
         lock, news = device.lock, device.lock.blocking.is_sleep_lacking is not lacks
         # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
         lock.blocking.is_sleep_lacking = lacks
-        leaving = any(process.leaves and not process.stands_still for process in processes)
+        leaving = any(process.leaves and not self._stands_still(process) for process in processes)
         able = [] if leaving else [process for process in processes if self._may_be_chosen(process, needy)]
         first = min(able, key=self._order, default=None)
         for process in processes:
@@ -72,10 +72,10 @@ class Relief:
     def could_sleep(self, client: Client) -> bool:
         """Whether a client's process is about to sleep, or could if this client gave back the lock of its device."""
         process = client.process
-        if process is None or client.state is ClientState.UNRESPONSIVE:
+        if process is None or client.state is ClientState.UNRESPONSIVE or self._stands_still(process):
             return False
         if process.leaves:
-            return not process.stands_still
+            return True
         holds = any(each.holds for each in self._clients_of(process) if each is not client)
         return process.state is Sleep.AWAKE and not holds and not self._reasons.unable(process)
 
@@ -86,11 +86,15 @@ class Relief:
     # The rest is its own.
 
     def _may_be_chosen(self, process: Process, needy: Client | None) -> bool:
-        if process.state is not Sleep.AWAKE or self._reasons.unable(process):
+        if process.state is not Sleep.AWAKE or self._stands_still(process) or self._reasons.unable(process):
             return False
         if needy is None:
             return is_idle(self._clients_of(process)) and self._storing.helps(process)
         return needy.process is not process and self._is_behind(process, needy)
+
+    def _stands_still(self, process: Process) -> bool:
+        """Whether it does not do what it was told, or would not: a client of it is late already."""
+        return process.stands_still or any(each.silent or each.keeps_room for each in self._clients_of(process))
 
     def _is_behind(self, process: Process, needy: Client) -> bool:
         """Whether its clients do nothing, or wait behind another one."""

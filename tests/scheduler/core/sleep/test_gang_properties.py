@@ -1,0 +1,32 @@
+"""Processes that sleep, beside gangs and as their members: who belongs to one stays awake."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+from tests.scheduler.core.gangs.test_swapping_properties import DEVICES, GangMachine
+from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.test_swap_properties import GIB
+from tests.scheduler.core.sleep.test_sleep_properties import SleepMachine
+
+
+class SleepingGangMachine(SleepMachine, GangMachine):
+    """Any that are awake say that they belong together, while others sleep; most of both devices is others'."""
+
+    def measure_devices(self) -> None:
+        self.foreign = dict.fromkeys(DEVICES, self.foreign.get(DEVICES[0], 12 * GIB))
+        super().measure_devices()
+
+    def may_stay_out(self, process: Process) -> bool:
+        """Or it had memory that fits no more beside those that became a gang."""
+        line = self.core.client(process.number, self.now).line
+        is_beside = any(self.stays_awake(each, beside_more=True) for each in self.processes.values() if each != process)
+        return (line is not None and line.too_large and is_beside) or super().may_stay_out(process)
+
+    def stays_awake(self, process: Process, *, beside_more: bool) -> bool:
+        is_member = bool(process.number) and self.core.client(process.number, self.now).gang is not None
+        return is_member or super().stays_awake(process, beside_more=beside_more)
+
+
+TestSleepingGangMachine = SleepingGangMachine.TestCase
+TestSleepingGangMachine.settings = settings(max_examples=40, stateful_step_count=30, derandomize=True)
