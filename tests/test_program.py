@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import SOURCE_ROOT
 
+_LEFT_OUT = {"typer", "rich", "yaml", "pydantic"}
+
 PROGRAM = """
 import os, signal, sys
 from nvshare.program import run_program, written_by_child
@@ -59,7 +61,7 @@ def test_what_is_written_waits_for_room() -> None:
 
 @pytest.mark.parametrize(
     ("program", "left_out"),
-    [("scheduler", {"typer", "rich", "yaml", "pydantic"}), ("deviceplugin", {"typer", "rich", "yaml", "kubernetes"})],
+    [("scheduler", _LEFT_OUT), ("deviceplugin", _LEFT_OUT | {"httpcore2"}), ("nodeagent", _LEFT_OUT)],
 )
 def test_what_a_program_that_serves_leaves_out(program: str, left_out: set[str]) -> None:
     """Modules for the command line, for colors, for Kubernetes's API server: they would be a third of its memory."""

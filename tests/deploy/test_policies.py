@@ -14,7 +14,7 @@ from nvshare.paths import CONTAINER_LIBRARY_DIR, LIBRARY_NAME
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 POLICY = (DEPLOY / "policies" / "admission-policy.yaml").read_text()
 LOOK_ONLY = (DEPLOY / "policies" / "look-only.yaml").read_text()
-RESOURCE = Configuration.model_fields["resource_name"].default
+RESOURCE = Configuration().resource_name
 
 
 def test_the_policy_means_the_library_of_the_containers() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nvshare import simgpu
-from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.deviceplugin.settings.checks import FIELDS
 from nvshare.paths import LIBRARY_NAME, NVIDIA_VISIBLE_DEVICES
 from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
@@ -333,7 +333,7 @@ def test_install_without_a_library(surroundings: dict[str, str], node: Node) -> 
 def test_help_names_every_setting(surroundings: dict[str, str]) -> None:
     """Every setting that fits on a command line is an option."""
     text = command(surroundings | {"COLUMNS": "200"}, "--help").stdout
-    for key in Configuration.model_fields.keys() - {"virtual_devices_per_gpu", "extra_mounts", "extra_env"}:
+    for key in FIELDS.keys() - {"virtual_devices_per_gpu", "extra_mounts", "extra_env"}:
         assert f"--{key.replace('_', '-')}" in text
 
 

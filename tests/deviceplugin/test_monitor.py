@@ -75,7 +75,7 @@ def test_nothing_was_looked_at_yet(clock: Clock) -> None:
 
 def test_counts_per_gpu(clock: Clock) -> None:
     """One GPU can have another number."""
-    configuration = Configuration.model_validate({"virtual_devices": 4, "virtual_devices_per_gpu": {"GPU-b": 1}})
+    configuration = Configuration(virtual_devices=4, virtual_devices_per_gpu={"GPU-b": 1})
     bench = Bench(clock, configuration)
     bench.monitor.handle(Scanned((A, B)))
     assert bench.offers == (Offer("GPU-a", 4), Offer("GPU-b", 1))

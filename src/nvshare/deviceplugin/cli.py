@@ -16,6 +16,7 @@ from nvshare.command_classes import Group
 from nvshare.deviceplugin.answers.allocation import DeviceListStrategy
 from nvshare.deviceplugin.host.install import InstallError, install, read_library
 from nvshare.deviceplugin.settings import sources
+from nvshare.deviceplugin.settings.checks import FIELDS
 from nvshare.deviceplugin.settings.choice import SETTINGS, Choice, Settings
 from nvshare.deviceplugin.settings.choosing import LABEL, choose
 from nvshare.deviceplugin.settings.configuration import HOST_LIBRARY_DIR, Configuration
@@ -136,7 +137,7 @@ def serve(
     ] = False,
 ) -> None:
     """Offers each GPU of this node to kubelet several times over, so that containers share it in turns."""
-    flags = {key: value for key, value in locals().items() if key in Configuration.model_fields}
+    flags = {key: value for key, value in locals().items() if key in FIELDS}
     caller: Caller = context.obj
     settings = _settings(flags, caller.environment, config, config_dir, config_default)
     if context.invoked_subcommand is None:

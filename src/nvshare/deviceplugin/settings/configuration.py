@@ -1,45 +1,26 @@
-"""What an operator can set, with what is allowed for each: the model of the configuration file."""
+"""What an operator can set: every setting of the configuration file, and what it is where nothing is said.
+
+Knows nothing of how values are checked: what that takes would stay with the process that serves.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    ValidationInfo,
-)
-from pydantic_core import PydanticCustomError
+from pathlib import Path
+from typing import Literal
 
 from nvshare import cdi
-from nvshare.deviceplugin.answers.allocation import DeviceListStrategy, reserved_environment, reserved_mounts
+from nvshare.deviceplugin.answers.allocation import DeviceListStrategy
 from nvshare.deviceplugin.answers.preference import AllocationPolicy
-from nvshare.deviceplugin.devices import MAX_VIRTUAL_DEVICES, RESOURCE_NAME, is_index, is_uuid
+from nvshare.deviceplugin.devices import RESOURCE_NAME
 from nvshare.deviceplugin.gpus.discovery import MigStrategy
-from nvshare.deviceplugin.gpus.health import APPLICATION_XIDS
-from nvshare.http import is_address
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.paths import CDI_DIR, KUBELET_DIR, SYSTEM_RUN_DIR
 
-MOST_OVERCOMMIT = 10
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
-
-_RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_CDI_KIND = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ANNOTATION_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?)/")
-# A socket's path has at most 107 bytes; the plugin's own socket gets a name of up to 40 in this folder.
-_LONGEST_KUBELET_DIR = 66
 
 
 class AllocationMode(StrEnum):
@@ -51,191 +32,52 @@ class AllocationMode(StrEnum):
     """By dynamic resource allocation: as claims of memory and shares."""
 
 
-def _refuse(why: str) -> PydanticCustomError:
-    return PydanticCustomError("nvshare", "{why}", {"why": why})
-
-
-def _absolute(path: Path) -> Path:
-    if not PurePosixPath(path).is_absolute() or ".." in path.parts:
-        raise _refuse("not an absolute path without '..'")
-    return path
-
-
-def _short(path: Path) -> Path:
-    if len(str(path)) > _LONGEST_KUBELET_DIR:
-        raise _refuse(f"{len(str(path))} characters are too long for the path of a socket in it")
-    return path
-
-
-def _uuid(text: str) -> str:
-    if not is_uuid(text):
-        raise _refuse("not the UUID of a GPU or MIG device")
-    return text
-
-
-def _gpu_name(text: str) -> str:
-    if not is_uuid(text) and not is_index(text):
-        raise _refuse("neither a UUID nor an index")
-    return text
-
-
-def _address(text: str) -> str:
-    if not is_address(text):
-        raise _refuse("not of the form HOST:PORT")
-    return text
-
-
-def _not_empty(strategies: tuple[DeviceListStrategy, ...]) -> tuple[DeviceListStrategy, ...]:
-    if not strategies:
-        raise _refuse("empty")
-    return strategies
-
-
-def _own_kind(kind: str) -> str:
-    if not cdi.is_kind(kind):
-        raise _refuse("not of that form")
-    if kind.startswith("nvidia.com/"):
-        raise _refuse("the runtime would confuse its devices with NVIDIA's")
-    return kind
-
-
-def _foreign_kind(kind: str, info: ValidationInfo) -> str:
-    if kind == info.data.get("cdi_own_kind"):
-        raise _refuse("the kind of nvshare's own devices")
-    return kind
-
-
-def _free_container_path(path: Path) -> Path:
-    taken = next((own for own in reserved_mounts() if path == own or own in path.parents or path in own.parents), None)
-    if taken is not None:
-        raise _refuse(f"{taken} is mounted by the plugin itself")
-    return path
-
-
-def _free_variable(name: str) -> str:
-    if _VARIABLE.fullmatch(name) is None:
-        raise _refuse("not the name of an environment variable")
-    if name in reserved_environment():
-        raise _refuse("set by the plugin itself")
-    return name
-
-
-def _only_with_claims(overcommit: float, info: ValidationInfo) -> float:
-    # Where the allocation is wrong itself, that is the mistake.
-    if overcommit != 1 and info.data.get("allocation") is AllocationMode.PLUGIN:
-        raise _refuse("only with allocation: dra; virtual devices have no memory that could be overcommitted")
-    return overcommit
-
-
-def _text(value: Any) -> Any:
-    """YAML reads a GPU's index as a number."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _matches(pattern: re.Pattern[str]) -> AfterValidator:
-    def check(text: str) -> str:
-        if pattern.fullmatch(text) is None:
-            raise _refuse("not of that form")
-        return text
-
-    return AfterValidator(check)
-
-
-AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
-Overcommit = Annotated[float, Field(ge=1, le=MOST_OVERCOMMIT, strict=True, allow_inf_nan=False)]
-VirtualDevices = Annotated[StrictInt, Field(ge=1, le=MAX_VIRTUAL_DEVICES)]
-GpuName = Annotated[StrictStr, BeforeValidator(_text), AfterValidator(_gpu_name)]
-Uuid = Annotated[StrictStr, AfterValidator(_uuid)]
-Seconds = Annotated[float, Field(ge=0, le=86400, strict=True, allow_inf_nan=False)]
-_COUNT = f"an integer from 1 to {MAX_VIRTUAL_DEVICES}"
-_PATH = "an absolute path without '..'"
-_SECONDS = "seconds from 0 to 86400"
-_GPUS = "a list of GPU UUIDs or indices"
-_BOOLEAN = "true or false"
-
-
-# What checks values is made when some are to be checked: the process that serves gets its settings checked.
-_MODEL = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class ExtraMount(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraMount:
     """One more folder or file of the host for every container."""
 
-    model_config = _MODEL
-
-    host_path: AbsolutePath = Field(description=_PATH)
-    container_path: Annotated[AbsolutePath, AfterValidator(_free_container_path)] = Field(
-        description=f"{_PATH}, other than where the plugin mounts its own"
-    )
-    read_only: StrictBool = Field(default=True, description=_BOOLEAN)
+    host_path: Path
+    container_path: Path
+    read_only: bool = True
 
 
-class Configuration(BaseModel):
-    """Every setting. A field's description says what is allowed; it is part of the message about a wrong value."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Every setting. What is allowed for each: ``checks``."""
 
-    model_config = _MODEL
-
-    resource_name: Annotated[StrictStr, _matches(_RESOURCE)] = Field(
-        default=RESOURCE_NAME, description=f"DOMAIN/NAME, as in {RESOURCE_NAME}"
-    )
-    allocation: AllocationMode = Field(default=AllocationMode.PLUGIN, description=" or ".join(AllocationMode))
-    overcommit: Annotated[Overcommit, AfterValidator(_only_with_claims)] = Field(
-        default=1.0, description=f"a number from 1 to {MOST_OVERCOMMIT}, and other than 1 only with allocation: dra"
-    )
-    node_name: StrictStr = Field(default="", description="the node, as the Kubernetes API calls it")
-    kubelet_dir: Annotated[AbsolutePath, AfterValidator(_short)] = Field(
-        default=KUBELET_DIR, description=f"{_PATH}, of at most {_LONGEST_KUBELET_DIR} characters"
-    )
-    library_dir: AbsolutePath = Field(default=HOST_LIBRARY_DIR, description=_PATH)
-    run_dir: AbsolutePath = Field(default=SYSTEM_RUN_DIR, description=_PATH)
-    virtual_devices: VirtualDevices = Field(default=10, description=_COUNT)
-    virtual_devices_per_gpu: dict[Uuid, VirtualDevices] = Field(
-        default_factory=dict, description=f"GPU UUIDs, each with {_COUNT}"
-    )
-    include: tuple[GpuName, ...] = Field(default=(), description=_GPUS)
-    exclude: tuple[GpuName, ...] = Field(default=(), description=_GPUS)
-    device_list_strategy: Annotated[tuple[DeviceListStrategy, ...], AfterValidator(_not_empty)] = Field(
-        default=(DeviceListStrategy.ENVVAR,),
-        description=f"one or more of {', '.join(DeviceListStrategy)}",
-    )
-    cdi_own_kind: Annotated[StrictStr, AfterValidator(_own_kind)] = Field(
-        default=cdi.KIND, description=f"VENDOR/CLASS, as in {cdi.KIND}, other than NVIDIA's"
-    )
-    cdi_kind: Annotated[StrictStr, _matches(_CDI_KIND), AfterValidator(_foreign_kind)] = Field(
-        default="nvidia.com/gpu", description="VENDOR/CLASS, as in nvidia.com/gpu"
-    )
-    cdi_annotation_prefix: Annotated[StrictStr, _matches(_ANNOTATION_PREFIX)] = Field(
-        default="cdi.k8s.io/", description="DOMAIN/, as in cdi.k8s.io/"
-    )
-    cdi_spec_dir: AbsolutePath = Field(default=CDI_DIR, description=_PATH)
-    compat_with_cpu_manager: StrictBool = Field(default=False, description=_BOOLEAN)
-    nvidia_dev_root: AbsolutePath = Field(default=Path("/"), description=_PATH)
-    require_distinct: StrictBool = Field(default=False, description=_BOOLEAN)
-    fail_requests_greater_than_one: StrictBool = Field(default=False, description=_BOOLEAN)
-    allocation_policy: AllocationPolicy = Field(
-        default=AllocationPolicy.SPREAD, description=" or ".join(AllocationPolicy)
-    )
-    weigh_by_load: StrictBool = Field(default=False, description=_BOOLEAN)
-    numa_hints: StrictBool = Field(default=False, description=_BOOLEAN)
-    mig_strategy: MigStrategy = Field(default=MigStrategy.SINGLE, description=" or ".join(MigStrategy))
-    memory: Literal["managed", "native", "swap"] | None = Field(default=None, description="managed, native or swap")
-    on_missing: Literal["run", "wait", "fail"] | None = Field(default=None, description="run, wait or fail")
-    ignored_xids: tuple[Annotated[StrictInt, Field(ge=1, le=9999)], ...] = Field(
-        default=(), description=f"a list of integers from 1 to 9999 (always ignored: {sorted(APPLICATION_XIDS)})"
-    )
-    recovery_seconds: Seconds = Field(default=60.0, description=_SECONDS)
-    scheduler_grace_seconds: Seconds = Field(default=30.0, description=_SECONDS)
-    fail_on_init_error: StrictBool | None = Field(default=None, description=_BOOLEAN)
-    init_error_seconds: Seconds = Field(default=INIT_ERROR_SECONDS, description=_SECONDS)
-    metrics_address: Annotated[StrictStr, AfterValidator(_address)] = Field(
-        default="0.0.0.0:9403", description="HOST:PORT, as in 0.0.0.0:9403"
-    )
-    log_format: LogFormat = Field(default=LogFormat.TEXT, description="text or json")
-    log_level: LogLevel = Field(default=LogLevel.INFO, description="debug, info, warning or error")
-    extra_mounts: tuple[ExtraMount, ...] = Field(
-        default=(), description="a list of mounts with host_path, container_path and read_only"
-    )
-    extra_env: dict[Annotated[StrictStr, AfterValidator(_free_variable)], StrictStr] = Field(
-        default_factory=dict,
-        description=f"environment variables with text values, except {', '.join(sorted(reserved_environment()))}",
-    )
+    resource_name: str = RESOURCE_NAME
+    allocation: AllocationMode = AllocationMode.PLUGIN
+    overcommit: float = 1.0
+    node_name: str = ""
+    kubelet_dir: Path = KUBELET_DIR
+    library_dir: Path = HOST_LIBRARY_DIR
+    run_dir: Path = SYSTEM_RUN_DIR
+    virtual_devices: int = 10
+    virtual_devices_per_gpu: Mapping[str, int] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    device_list_strategy: tuple[DeviceListStrategy, ...] = (DeviceListStrategy.ENVVAR,)
+    cdi_own_kind: str = cdi.KIND
+    cdi_kind: str = "nvidia.com/gpu"
+    cdi_annotation_prefix: str = "cdi.k8s.io/"
+    cdi_spec_dir: Path = CDI_DIR
+    compat_with_cpu_manager: bool = False
+    nvidia_dev_root: Path = Path("/")
+    require_distinct: bool = False
+    fail_requests_greater_than_one: bool = False
+    allocation_policy: AllocationPolicy = AllocationPolicy.SPREAD
+    weigh_by_load: bool = False
+    numa_hints: bool = False
+    mig_strategy: MigStrategy = MigStrategy.SINGLE
+    memory: Literal["managed", "native", "swap"] | None = None
+    on_missing: Literal["run", "wait", "fail"] | None = None
+    ignored_xids: tuple[int, ...] = ()
+    recovery_seconds: float = 60.0
+    scheduler_grace_seconds: float = 30.0
+    fail_on_init_error: bool | None = None
+    init_error_seconds: float = INIT_ERROR_SECONDS
+    metrics_address: str = "0.0.0.0:9403"
+    log_format: LogFormat = LogFormat.TEXT
+    log_level: LogLevel = LogLevel.INFO
+    extra_mounts: tuple[ExtraMount, ...] = ()
+    extra_env: Mapping[str, str] = field(default_factory=dict)

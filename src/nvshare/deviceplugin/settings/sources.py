@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nvshare import paths
-from nvshare.deviceplugin.settings.configuration import Configuration, ExtraMount
+from nvshare.deviceplugin.settings.checks import FIELDS, MOUNT_FIELDS, checked
+from nvshare.deviceplugin.settings.configuration import Configuration
 
 ENVIRONMENT_PREFIX = "NVSHARE_PLUGIN_"
 # What Kubernetes puts into every container of a namespace with a Service called nvshare-plugin or so.
@@ -56,7 +57,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
     given.update(_from_environment(environment, mistakes))
     given.update({key: _Given(_parsed(key, value), _flag(key)) for key, value in flags.items() if value is not None})
     try:
-        configuration = Configuration.model_validate({key: item.value for key, item in given.items()})
+        configuration = checked({key: item.value for key, item in given.items()})
     except ValidationError as error:
         mistakes += [_explain(details, given) for details in error.errors()]
         raise ConfigurationError("\n".join(mistakes)) from error
@@ -135,7 +136,7 @@ def _parsed(key: str, value: Any) -> Any:
     if key in _LISTS:
         items = [item.strip() for item in value.split(",") if item.strip()]
         return [_number(item) for item in items] if key == "ignored_xids" else items
-    annotation = str(Configuration.model_fields[key].annotation)
+    annotation = str(FIELDS[key].annotation)
     if "bool" in annotation:
         return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
     if "int" in annotation or "float" in annotation:
@@ -160,14 +161,14 @@ def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
     inner = [part for part in rest if part != "[key]"]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
     origin = given[str(key)].origin + where
-    field = Configuration.model_fields[str(key)]
+    field = FIELDS[str(key)]
     allowed = field.description
     names = [part for part in rest if isinstance(part, str)]
     if key == "extra_mounts" and names and details["type"] == "extra_forbidden":
         origin = given[str(key)].origin + f"[{rest[0]}]"
-        return f"{origin}: unknown key {names[0]!r}{_hint(names[0], ExtraMount.model_fields)}"
-    if key == "extra_mounts" and names and names[0] in ExtraMount.model_fields:
-        allowed = ExtraMount.model_fields[names[0]].description
+        return f"{origin}: unknown key {names[0]!r}{_hint(names[0], MOUNT_FIELDS)}"
+    if key == "extra_mounts" and names and names[0] in MOUNT_FIELDS:
+        allowed = MOUNT_FIELDS[names[0]].description
     if details["type"] == "missing":
         return f"{origin}: missing; allowed: {allowed}"
     why = f" ({details['msg']})" if details["type"] == "nvshare" else ""
@@ -175,7 +176,7 @@ def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
 
 
 def _keys() -> Iterable[str]:
-    return Configuration.model_fields
+    return FIELDS
 
 
 def _names(names: Iterable[str]) -> str:
