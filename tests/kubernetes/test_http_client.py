@@ -126,7 +126,7 @@ async def test_nobody_there() -> None:
             await body(closed.getsockname()[1])
 
 
-@pytest.mark.parametrize("host", ["no host", "127.0.0.1/24", "", "[", "a" * 70000])
+@pytest.mark.parametrize("host", ["no host", "127.0.0.1/24", "", "[", "höst", "a" * 70000])
 async def test_an_address_that_is_none(host: str) -> None:
     """It is an error like others, of which something is said."""
     with pytest.raises(HttpError, match=r"\w{3}"):
@@ -171,6 +171,26 @@ async def test_no_connection_is_left() -> None:
     server.close()
 
 
+async def test_the_host_is_named() -> None:
+    """As HTTP wants it: with the port, an address with colons in brackets."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    for host, name in (("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")):
+        server = await asyncio.start_server(serve, host, 0)
+        port = server.sockets[0].getsockname()[1]
+        async with client(host, port, WAIT) as here:
+            assert (await here.ask("GET", "/a b", {"q": "c&d"})).is_success
+        server.close()
+        lines = asked.pop().split(b"\r\n")
+        assert lines[0] == b"GET /a%20b?q=c%26d HTTP/1.1"
+        assert f"Host: {name}:{port}".encode() in lines
+
+
 async def test_no_redirect_is_followed() -> None:
     """The token is for the server that is asked, and for no other."""
     async with (
@@ -178,7 +198,7 @@ async def test_no_redirect_is_followed() -> None:
         answering(words(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\n\r\n".encode())) as (port, _),
         client("127.0.0.1", port, WAIT) as here,
     ):
-        assert (await here.get("/")).status_code == 302
+        assert (await here.get("/")).status == 302
     assert asked == []
 
 

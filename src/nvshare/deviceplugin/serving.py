@@ -18,7 +18,6 @@ from nvshare.deviceplugin.host.install import InstallError, Library, read_librar
 from nvshare.deviceplugin.host.problems import DeadFolderError
 from nvshare.deviceplugin.no_driver import NoDriver
 from nvshare.deviceplugin.node_side import NvmlMissingError
-from nvshare.deviceplugin.plugin import Plugin
 from nvshare.deviceplugin.settings.choice import SETTINGS, Settings
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
 from nvshare.http import AddressError
@@ -75,13 +74,15 @@ async def _run(
             configured=tuple(configuration.virtual_devices_per_gpu),
             mig=configuration.mig_strategy,
         )
+        # Each mode only where it is needed: what it takes stays for as long as this serves.
         if configuration.allocation is AllocationMode.PLUGIN:
+            from nvshare.deviceplugin.plugin import Plugin
+
             return Plugin(configuration, selection, library, Nvml, owner, account, log, lines)
         if account is None:
             return NoDriver(_NO_ACCOUNT, log, lines)
         if not configuration.node_name:
             return NoDriver(_NO_NAME, log, lines)
-        # Only where it is needed: what its HTTP client takes stays for as long as this serves.
         from nvshare.deviceplugin.driver import Driver
 
         return Driver(configuration, selection, library, Nvml, owner, account, log, lines)

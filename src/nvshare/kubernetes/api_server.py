@@ -9,16 +9,14 @@ from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
-from httpx2 import AsyncClient
-
 from nvshare.kubernetes.account import Account
-from nvshare.kubernetes.http_client import HttpError, client
+from nvshare.kubernetes.http_client import Client, HttpError, client
 
 Document = dict[str, Any]
 
 CONFLICT = HTTPStatus.CONFLICT
 NOT_FOUND = HTTPStatus.NOT_FOUND
-_HEADERS = {"Accept": "application/json", "User-Agent": "nvshare"}
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "nvshare"}
 _SECONDS = 15.0
 _LONGEST_LINE = 64 << 20
 """No object is larger than a few MiB."""
@@ -40,71 +38,80 @@ class ApiServer:
         """``heard`` is told after each question why there was no answer; empty: there was one."""
         self._account = account
         self._heard = heard
+        self._tls: tuple[str, ssl.SSLContext] | None = None
 
     async def get(self, path: str, **query: str) -> Document:
         """An object, or a list of them; ApiError."""
-        return await self._ask("GET", path, params=query)
+        return await self._ask("GET", path, query=query)
 
     async def create(self, path: str, document: Document) -> Document:
         """Makes an object; ApiError."""
-        return await self._ask("POST", path, json=document)
+        return await self._ask("POST", path, document=document)
 
     async def replace(self, path: str, document: Document) -> Document:
         """Changes an object to this one; ApiError. With a resourceVersion: CONFLICT if that is not the newest."""
-        return await self._ask("PUT", path, json=document)
+        return await self._ask("PUT", path, document=document)
 
     async def patch(self, path: str, kind: str, document: Document) -> Document:
         """Changes an object, by a patch of this kind, such as ``merge-patch``; ApiError."""
-        headers = {"Content-Type": f"application/{kind}+json"}
-        return await self._ask("PATCH", path, json=document, headers=headers)
+        return await self._ask("PATCH", path, document=document, kind=f"application/{kind}+json")
 
     async def delete(self, path: str, options: Document) -> None:
         """Deletes an object, with these DeleteOptions; ApiError."""
-        await self._ask("DELETE", path, json=options)
+        await self._ask("DELETE", path, document=options)
 
     async def watch(self, path: str, **query: str) -> AsyncGenerator[Document, None]:
         """What happens to objects, until the server ends that; ApiError."""
         buffer = b""
-        async with self._client() as asked, asked.stream("GET", path, params={**query, "watch": "1"}) as answer:
-            if answer.status_code != HTTPStatus.OK:
-                raise _refused(answer.status_code, await answer.aread())
+        async with (
+            self._client() as asked,
+            asked.stream(path, {**query, "watch": "1"}) as (status, answer),
+            aclosing(answer) as pieces,
+        ):
+            if status != HTTPStatus.OK:
+                raise _refused(status, b"".join([piece async for piece in pieces]))
             self._heard("")
-            # Not by its lines: for httpx2 one ends at whatever Unicode calls an end, which JSON's texts may have.
-            async with aclosing(answer.aiter_bytes()) as pieces:
-                async for piece in pieces:
-                    *lines, buffer = (buffer + piece).split(b"\n")
-                    for line in lines:
-                        yield _parsed(line)
-                    if len(buffer) > _LONGEST_LINE:
-                        raise ApiError("an object without end")
+            async for piece in pieces:
+                *lines, buffer = (buffer + piece).split(b"\n")
+                for line in lines:
+                    yield _parsed(line)
+                if len(buffer) > _LONGEST_LINE:
+                    raise ApiError("an object without end")
 
     async def _ask(self, method: str, path: str, **what: Any) -> Document:
         async with self._client(_SECONDS) as asked:
-            answer = await asked.request(method, path, **what)
+            answer = await asked.ask(method, path, **what)
         if not answer.is_success:
-            refusal = _refused(answer.status_code, answer.content)
-            unheard = answer.is_server_error or answer.status_code == HTTPStatus.UNAUTHORIZED
+            refusal = _refused(answer.status, answer.content)
+            unheard = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status == HTTPStatus.UNAUTHORIZED
             self._heard(str(refusal) if unheard else "")
             raise refusal
         document = _parsed(answer.content)
         self._heard("")
         return document
 
+    def _trusting(self, certificates: str) -> ssl.SSLContext:
+        """For a server with a certificate of these authorities, made anew when they are others."""
+        known = self._tls
+        if known is None or known[0] != certificates:
+            known = self._tls = certificates, ssl.create_default_context(cadata=certificates)
+        return known[1]
+
     @asynccontextmanager
-    async def _client(self, seconds: float | None = None) -> AsyncIterator[AsyncClient]:
+    async def _client(self, seconds: float | None = None) -> AsyncIterator[Client]:
         """For one question; ApiError. Certificate and token are read anew: both are replaced now and then."""
         folder = self._account.folder
         try:
-            tls = ssl.create_default_context(cafile=folder / "ca.crt")
-        except (OSError, ssl.SSLError) as error:
+            tls = self._trusting((folder / "ca.crt").read_text())
+        except (OSError, ValueError, ssl.SSLError) as error:
             raise ApiError(f"no certificate of the API server's authority: {error}") from error
         try:
             token = (folder / "token").read_text().strip()
         except OSError as error:
             raise ApiError(f"no token of the service account: {error.strerror}") from error
         try:
-            async with client(self._account.host, self._account.port, seconds, tls) as made:
-                made.headers.update({**_HEADERS, "Authorization": f"Bearer {token}"})
+            headers = {**_HEADERS, "Authorization": f"Bearer {token}"}
+            async with client(self._account.host, self._account.port, seconds, tls, headers) as made:
                 yield made
         except HttpError as error:
             self._heard(str(error))
