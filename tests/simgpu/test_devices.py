@@ -75,13 +75,22 @@ def test_visible_devices(clients: Clients, visible: str, places: list[int]) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "1GiB/2GiB", "16gb", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"],
+    ["nonsense", "16", "0x16GiB", "33x1GiB", "16GiB,", "16gb", ":1GiB", "1GiB@12GiB/s", "1GiB@0MB/s"],
 )
 def test_text_that_is_not_understood(clients: Clients, text: str) -> None:
     """No device, and one line that has the value and what is allowed."""
     done = clients.fail(INIT, NVSHARE_SIMGPU_DEVICES=text)
     assert done.stdout.strip() == "CUDA_ERROR_NO_DEVICE"
     assert f"NVSHARE_SIMGPU_DEVICES={text} is not understood; allowed is [COUNTx]" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["1GiB/2GiB", "1GiB/1GiB", "2x1GiB,256MiB"])
+def test_contexts_without_room(clients: Clients, text: str) -> None:
+    """No device either; the line says that it is the size of a context, which may be the usual one."""
+    done = clients.fail(INIT, NVSHARE_SIMGPU_DEVICES=text)
+    assert done.stdout.strip() == "CUDA_ERROR_NO_DEVICE"
+    assert f"{text} has contexts as large as their GPU, or larger; CONTEXT_SIZE" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -205,6 +205,11 @@ def test_killed(run_dir: RunDir, temporary: Path) -> None:
     [
         (["--gpus", "nonsense"], 2, "--gpus: nonsense is not understood; allowed is"),
         (["--gpus", "33x1GiB"], 2, "--gpus: 33x1GiB is not understood; allowed is"),
+        (
+            ["--gpus", "1x1GiB/2GiB"],
+            2,
+            "--gpus: 1x1GiB/2GiB has contexts as large as their GPU, or larger; CONTEXT_SIZE",
+        ),
         (["--gpus", "2TiB"], 2, "devices of at most 1TiB"),
         (["--gpus", ""], 2, "--gpus: '' names no GPU; say for example 2x16GiB"),
         (["--dir", "/dev/null"], 125, "/dev/null: Not a directory; choose another folder with --dir"),

@@ -9,7 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from nvshare.admin import admin_pb2
+from nvshare.ctl.options import seconds
 from nvshare.paths import RunDir
+from nvshare.scheduler.api import admin
 from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
 
@@ -156,9 +158,17 @@ def test_without_a_name(run_dir: RunDir, answers: Answers, member_of: str) -> No
     assert json.loads(ctl(run_dir, "timeline", "-o", "json").stdout)["clients"][0]["name"] is None
 
 
-def test_lengths_that_make_no_sense(run_dir: RunDir, answers: Answers) -> None:
+@pytest.mark.parametrize(
+    ("length", "said"), [("soon", "'soon' is no positive number"), ("1e9", "1e9 s is not allowed; up to 86400 s")]
+)
+def test_lengths_that_make_no_sense(run_dir: RunDir, answers: Answers, length: str, said: str) -> None:
     """Nobody is asked."""
-    refused = ctl(run_dir, "timeline", "--seconds", "soon")
+    refused = ctl(run_dir, "timeline", "--seconds", length, COLUMNS="200")
     assert refused.returncode == 2
-    assert "soon" in refused.stderr
+    assert said in refused.stderr
     assert not answers.asked
+
+
+def test_the_longest_timeline() -> None:
+    """It is the scheduler's."""
+    assert seconds.LONGEST_TIMELINE == admin.LONGEST_TIMELINE

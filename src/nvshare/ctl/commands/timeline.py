@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
-from nvshare.ctl.options.seconds import seconds
+from nvshare.ctl.options.seconds import look_back
 
 HELP = """
 Show who had which GPU when, in the last seconds of a running scheduler.
@@ -40,7 +40,7 @@ def timeline(
     context: typer.Context,
     length: Annotated[
         float,
-        typer.Option("--seconds", metavar="SECONDS", parser=seconds, help="How far back; up to a day."),
+        typer.Option("--seconds", metavar="SECONDS", parser=look_back, help="How far back; up to a day."),
     ] = 60.0,
     output: Annotated[
         Output,

@@ -10,7 +10,7 @@ import typer
 
 from nvshare.ctl.errors import ExitCode
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
-from nvshare.ctl.options.seconds import seconds
+from nvshare.ctl.options.seconds import look_back
 
 HELP = """
 Show who had which GPU when, in the last seconds, on every node or on one.
@@ -37,7 +37,7 @@ class Output(StrEnum):
 def timeline(
     length: Annotated[
         float,
-        typer.Option("--seconds", metavar="SECONDS", parser=seconds, help="How far back; up to a day."),
+        typer.Option("--seconds", metavar="SECONDS", parser=look_back, help="How far back; up to a day."),
     ] = 60.0,
     output: Annotated[
         Output,

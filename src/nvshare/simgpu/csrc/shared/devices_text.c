@@ -119,7 +119,7 @@ static bool parse_item(const char **cursor, uint64_t *count, struct sim_device_t
 	}
 	if (skip(cursor, '@') && !parse_rate(cursor, &device->bus_bytes_per_second))
 		return false;
-	return *count > 0 && device->context_bytes < device->total_bytes;
+	return *count > 0;
 }
 
 int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_DEVICES])
@@ -132,13 +132,15 @@ int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_D
 		uint64_t count;
 
 		if (!parse_item(&cursor, &count, &device) || count > SIM_MAX_DEVICES - filled)
-			return -1;
+			return SIM_DEVICES_NOT_UNDERSTOOD;
+		if (device.context_bytes >= device.total_bytes)
+			return SIM_DEVICES_CONTEXT_TOO_LARGE;
 		while (count-- > 0)
 			devices[filled++] = device;
 		if (*cursor == '\0')
 			return (int)filled;
 		if (*cursor++ != ',')
-			return -1;
+			return SIM_DEVICES_NOT_UNDERSTOOD;
 	}
 }
 

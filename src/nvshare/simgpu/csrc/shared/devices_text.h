@@ -23,6 +23,14 @@
 #define SIM_DEVICES_FORM                                                                     \
 	"[COUNTx][NAME:]SIZE[/CONTEXT_SIZE[+LAUNCH_SIZE]][@RATE],... with sizes like 16GiB " \
 	"or 512MiB and rates like 12GB/s or 800MB/s, at most 32 devices of at most 1TiB"
+#define SIM_DEVICES_ROOM                                                                          \
+	"CONTEXT_SIZE, what each context takes of a device, has to be less than its SIZE; it is " \
+	"256MiB where it is not given"
+
+enum sim_devices_error {
+	SIM_DEVICES_NOT_UNDERSTOOD = -1,
+	SIM_DEVICES_CONTEXT_TOO_LARGE = -2,
+};
 
 struct sim_device_text {
 	char name[SIM_NAME_BYTES];
@@ -32,7 +40,7 @@ struct sim_device_text {
 	uint64_t bus_bytes_per_second;
 };
 
-/* Returns how many devices the text describes, or -1 if it has not that form. */
+/* Returns how many devices the text describes, or what is wrong with it. */
 int sim_devices_parse(const char *text, struct sim_device_text devices[SIM_MAX_DEVICES]);
 
 /* Writes "GPU-" and the UUID in the usual form. */

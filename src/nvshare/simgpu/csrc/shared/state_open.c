@@ -91,6 +91,12 @@ static bool write_devices_text(const char *folder, const char *text)
 	return written || complain("cannot write devices in", folder);
 }
 
+static bool refuse(const char *text, const char *why, const char *remedy)
+{
+	fprintf(stderr, "simulated GPU: NVSHARE_SIMGPU_DEVICES=%s %s; %s\n", text, why, remedy);
+	return false;
+}
+
 /* Fills a state file that is still empty; the caller has it locked. */
 static bool fill(const char *folder, int fd)
 {
@@ -103,13 +109,11 @@ static bool fill(const char *folder, int fd)
 	if (!read_devices_text(folder, text, sizeof(text)))
 		return false;
 	count = sim_devices_parse(text, devices);
-	if (count < 0) {
-		fprintf(stderr,
-			"simulated GPU: NVSHARE_SIMGPU_DEVICES=%s is not understood; allowed is "
-			"%s\n",
-			text, SIM_DEVICES_FORM);
-		return false;
-	}
+	if (count == SIM_DEVICES_CONTEXT_TOO_LARGE)
+		return refuse(text, "has contexts as large as their GPU, or larger",
+			      SIM_DEVICES_ROOM);
+	if (count < 0)
+		return refuse(text, "is not understood", "allowed is " SIM_DEVICES_FORM);
 	if (stat(folder, &identity) < 0 || ftruncate(fd, sizeof(struct sim_shared)) < 0)
 		return complain("cannot use", folder);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
