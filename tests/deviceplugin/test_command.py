@@ -292,6 +292,18 @@ async def test_device_nodes_for_the_cpu_manager(
         assert "/dev/nvidiactl is not in this container: run it privileged" in said
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--config="], ["--config-dir=", "--config-default=a"], ["install-library", "--library-dir="]],
+    ids=" ".join,
+)
+def test_no_path(surroundings: dict[str, str], arguments: list[str]) -> None:
+    """What is empty is a variable that was not set: it is said, and nothing is installed in the present folder."""
+    result = command(surroundings, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "'' is no path" in result.stderr
+
+
 def test_wrong_settings(surroundings: dict[str, str], node: Node) -> None:
     """Exit status 2, and a line for each mistake."""
     file = node.root / "config.yaml"

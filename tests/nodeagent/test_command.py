@@ -107,7 +107,12 @@ def test_without_a_service_account() -> None:
 
 @pytest.mark.parametrize(
     ("option", "said"),
-    [("--node-name=", "--node-name is empty"), ("--metrics-address=here", "not of the form HOST:PORT")],
+    [
+        ("--node-name=", "--node-name is empty"),
+        ("--node-name=a/b", "--node-name: 'a/b' is wrong; allowed: the name of a node"),
+        ("--run-dir=", "'' is no path"),
+        ("--metrics-address=here", "not of the form HOST:PORT"),
+    ],
 )
 def test_wrong_options(start: Start, option: str, said: str) -> None:
     """Each is named."""

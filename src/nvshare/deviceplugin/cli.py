@@ -21,6 +21,7 @@ from nvshare.deviceplugin.settings.choice import SETTINGS, Choice, Settings
 from nvshare.deviceplugin.settings.choosing import LABEL, choose
 from nvshare.deviceplugin.settings.configuration import HOST_LIBRARY_DIR, Configuration
 from nvshare.log import LogFormat, LogLevel
+from nvshare.path_option import path_of
 from nvshare.paths import CDI_DIR, KUBELET_DIR, RUN_DIR, SYSTEM_RUN_DIR, RunDir
 from nvshare.program import complain
 from nvshare.version import version
@@ -42,7 +43,9 @@ class Caller:
 app = typer.Typer(
     cls=Group,
     help="Offers each GPU of this node to kubelet several times over, so that containers share it in turns.",
-    epilog="Every option is also an environment variable (NVSHARE_PLUGIN_ and its name) and a key of the file. "
+    epilog="Every option but --config, --config-dir and --config-default is also a key of the file and an environment "
+    "variable: NVSHARE_PLUGIN_ and its name, but NVSHARE_RUN_DIR, NVSHARE_VIRTUAL_DEVICES, NVSHARE_MEMORY and "
+    "NVSHARE_ON_MISSING. "
     "An option wins over the environment, the environment over the file.",
     add_completion=True,
     no_args_is_help=False,
@@ -51,9 +54,12 @@ app = typer.Typer(
 )
 
 
-def _option(text: str, variable: str | None = None) -> Any:
-    note = f" [{variable}]" if variable else ""
-    return typer.Option(help=text + note, show_default=False)
+def _option(text: str) -> Any:
+    return typer.Option(help=text, show_default=False)
+
+
+def _path(text: str) -> Any:
+    return typer.Option(help=text, show_default=False, metavar="<path>", parser=path_of)
 
 
 def _print_version(wanted: bool) -> None:
@@ -65,9 +71,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def serve(
     context: typer.Context,
-    config: Annotated[Path | None, _option("YAML file with settings.")] = None,
+    config: Annotated[Path | None, _path("YAML file with settings.")] = None,
     config_dir: Annotated[
-        Path | None, _option(f"Folder of YAML files; the node's label {LABEL} names the one that counts, also later.")
+        Path | None, _path(f"Folder of YAML files; the node's label {LABEL} names the one that counts, also later.")
     ] = None,
     config_default: Annotated[str | None, _option("The one that counts for nodes without that label.")] = None,
     resource_name: Annotated[str | None, _option("Resource that pods request (nvshare.com/gpu).")] = None,
@@ -148,8 +154,8 @@ def serve(
 @app.command("install-library")
 def install_library(
     context: typer.Context,
-    source: Annotated[Path | None, _option("The library to install (the one that nvshare ships).")] = None,
-    library_dir: Annotated[Path | None, _option(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
+    source: Annotated[Path | None, _path("The library to install (the one that nvshare ships).")] = None,
+    library_dir: Annotated[Path | None, _path(f"Folder on the host ({HOST_LIBRARY_DIR}).")] = None,
 ) -> None:
     """Copies libnvshare.so to the host, beside older versions: those stay, running pods use them."""
     configuration: Configuration = context.obj.configuration

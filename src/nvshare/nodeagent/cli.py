@@ -12,8 +12,10 @@ import typer
 from nvshare import paths
 from nvshare.command_classes import Command
 from nvshare.kubernetes.account import account_of
+from nvshare.kubernetes.names import NODE_NAME, is_node_name
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nodeagent.options import Options
+from nvshare.path_option import path_of
 from nvshare.program import complain
 from nvshare.version import version
 
@@ -56,7 +58,9 @@ def _address(text: str) -> str:
 def serve(
     context: typer.Context,
     node_name: Annotated[str, typer.Option(metavar="NAME", help="The node, as the Kubernetes API calls it.")],
-    run_dir: Annotated[Path, typer.Option(metavar="DIR", help="The scheduler's run directory.")] = paths.SYSTEM_RUN_DIR,
+    run_dir: Annotated[
+        Path, typer.Option(metavar="DIR", parser=path_of, help="The scheduler's run directory.")
+    ] = paths.SYSTEM_RUN_DIR,
     metrics_address: Annotated[
         str, typer.Option(metavar="HOST:PORT", parser=_address, help="Of /metrics, /healthz and /readyz.")
     ] = "0.0.0.0:9404",
@@ -74,5 +78,8 @@ def serve(
         raise SystemExit(USAGE_ERROR)
     if not node_name:
         complain(NAME, "--node-name is empty; give it the field spec.nodeName of its pod")
+        raise SystemExit(USAGE_ERROR)
+    if not is_node_name(node_name):
+        complain(NAME, f"--node-name: {node_name!r} is wrong; allowed: {NODE_NAME}")
         raise SystemExit(USAGE_ERROR)
     caller.tell(Options(node_name, paths.RunDir(run_dir), account, metrics_address, log_format, log_level))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nvshare.ctl.options.path import path_of
+from nvshare.path_option import path_of
 from nvshare.paths import RunDir
 from tests.ctl.program import ctl
 

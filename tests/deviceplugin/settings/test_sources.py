@@ -238,6 +238,26 @@ def test_unreadable_files(file: Path) -> None:
     assert load({}, {}, file) == Configuration()
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("recovery_seconds: 2026-13-45", "not YAML: month must be in 1..12"),
+        ("virtual_devices: 5\nvirtual_devices: 6", "'virtual_devices' is there twice; allowed: once"),
+        ("extra_env: {A: x, A: y}", "'A' is there twice; allowed: once"),
+        ("extra_env: &own {A: *own}", "extra_env.A"),
+        ('library_dir: "/a\\0b"', "library_dir: '/a\\\\x00b' is wrong .it has a NUL character"),
+        ('extra_env: {A: "a\\0b"}', "extra_env.A: 'a\\\\x00b' is wrong .it has a NUL character"),
+        ("node_name: a/b", "node_name: 'a/b' is wrong .*the name of a node"),
+    ],
+)
+def test_files_that_can_not_be_meant(file: Path, content: str, said: str) -> None:
+    """Each is named, whatever YAML makes of it."""
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=said):
+        load({}, {}, file)
+
+
 def test_every_setting_says_what_is_allowed() -> None:
     """The text for a wrong value stands where the check does."""
     assert all(field.description for field in FIELDS.values())

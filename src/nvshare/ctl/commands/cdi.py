@@ -9,8 +9,8 @@ import typer
 
 from nvshare import cdi, paths, shim
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.options.path import path_of
 from nvshare.ctl.options.run_dirs import named_run_dir
+from nvshare.path_option import path_of
 
 HELP = """
 Print a CDI specification, by which docker and podman make a container share the GPU with others.

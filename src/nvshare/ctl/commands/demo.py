@@ -9,8 +9,8 @@ import typer
 
 from nvshare import interrupts
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.options.path import path_of
 from nvshare.demo.errors import DemoError
+from nvshare.path_option import path_of
 
 HELP = """
 Watch jobs take turns: four jobs of 384 MiB on two simulated GPUs of 512 MiB, two on each.

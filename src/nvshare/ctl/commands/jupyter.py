@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.errors import CommandError
-from nvshare.ctl.options.path import path_of
 from nvshare.ctl.options.run_dirs import RunDirOption
 from nvshare.ctl.options.terms import Given, check, with_terms
 from nvshare.ctl.starting.execution import find
+from nvshare.path_option import path_of
 
 _HELP = "Kernels for Jupyter that share their GPUs."
 

@@ -18,8 +18,8 @@ import typer
 
 from nvshare import paths, simgpu
 from nvshare.ctl.errors import CommandError, ExitCode
-from nvshare.ctl.options.path import path_of
 from nvshare.ctl.starting.execution import execute, find, inherit
+from nvshare.path_option import path_of
 
 HELP = """
 Run a command on simulated GPUs: a CUDA driver and an NVML in software.

@@ -16,10 +16,10 @@ from nvshare import interrupts
 from nvshare.ctl.doctor.findings import problems
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options.output import Output
-from nvshare.ctl.options.path import path_of
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
 from nvshare.ctl.starting.preparation import prepare
+from nvshare.path_option import path_of
 from nvshare.version import version
 
 HELP = """

@@ -9,7 +9,7 @@ import typer
 
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.kubectl.answers import Ask
-from nvshare.ctl.options.path import path_of
+from nvshare.path_option import path_of
 
 NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NAME", help="Where nvshare is installed.")]
 ContextOption = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nvshare import paths
-from nvshare.ctl.options.path import path_of
+from nvshare.path_option import path_of
 
 RunDirOption = Annotated[
     Path | None,

@@ -30,6 +30,7 @@ from nvshare.deviceplugin.gpus.discovery import MigStrategy
 from nvshare.deviceplugin.gpus.health import APPLICATION_XIDS
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration, ExtraMount
 from nvshare.http import is_address
+from nvshare.kubernetes.names import NODE_NAME, is_node_name
 from nvshare.log import LogFormat, LogLevel
 
 MOST_OVERCOMMIT = 10
@@ -49,7 +50,20 @@ def _refuse(why: str) -> PydanticCustomError:
     return PydanticCustomError("nvshare", "{why}", {"why": why})
 
 
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise _refuse("it has a NUL character")
+    return text
+
+
+def _node(name: str) -> str:
+    if name and not is_node_name(name):
+        raise _refuse("not of that form")
+    return name
+
+
 def _absolute(path: Path) -> Path:
+    _without_nul(str(path))
     if not PurePosixPath(path).is_absolute() or ".." in path.parts:
         raise _refuse("not an absolute path without '..'")
     return path
@@ -180,7 +194,7 @@ _ALLOWED: Final[_Allowed] = {
         Annotated[Overcommit, AfterValidator(_only_with_claims)],
         f"a number from 1 to {MOST_OVERCOMMIT}, and other than 1 only with allocation: dra",
     ),
-    "node_name": (StrictStr, "the node, as the Kubernetes API calls it"),
+    "node_name": (Annotated[StrictStr, AfterValidator(_node)], NODE_NAME),
     "kubelet_dir": (
         Annotated[AbsolutePath, AfterValidator(_short)],
         f"{_PATH}, of at most {_LONGEST_KUBELET_DIR} characters",
@@ -231,7 +245,7 @@ _ALLOWED: Final[_Allowed] = {
         "a list of mounts with host_path, container_path and read_only",
     ),
     "extra_env": (
-        dict[Annotated[StrictStr, AfterValidator(_free_variable)], StrictStr],
+        dict[Annotated[StrictStr, AfterValidator(_free_variable)], Annotated[StrictStr, AfterValidator(_without_nul)]],
         f"environment variables with text values, except {', '.join(sorted(reserved_environment()))}",
     ),
 }

@@ -104,17 +104,30 @@ def _flag(key: str) -> str:
 
 def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        content, repeated = yaml.safe_load(text), _repeated(yaml.compose(text, yaml.SafeLoader))
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror}: name an existing file with --config") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise ConfigurationError(f"{file}: not YAML that can be read: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
+        # The last: no UTF-8, a date that there is not, a number with thousands of digits.
         raise ConfigurationError(f"{file}: not YAML: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise ConfigurationError(f"{file}: {content!r} is no configuration; allowed: a mapping of {_names(_keys())}")
+    mistakes += [f"{file}: {key!r} is there twice; allowed: once" for key in repeated]
     mistakes += [f"{file}: unknown key {key!r}{_hint(key, _keys())}" for key in content if key not in _keys()]
     return {key: _Given(value, f"{file}: {key}") for key, value in content.items() if key in _keys()}
+
+
+def _repeated(file: Any) -> Iterator[str]:
+    """The keys that the file, or a mapping that is a value in it, has more than once: YAML would take the last."""
+    if isinstance(file, yaml.MappingNode):
+        for mapping in (file, *(value for _, value in file.value if isinstance(value, yaml.MappingNode))):
+            keys = [key.value for key, _ in mapping.value if isinstance(key, yaml.ScalarNode)]
+            yield from sorted({key for key in keys if keys.count(key) > 1})
 
 
 def _from_environment(environment: Mapping[str, str], mistakes: list[str]) -> dict[str, _Given]:
