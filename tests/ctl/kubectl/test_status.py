@@ -138,7 +138,8 @@ def test_pod_that_is_being_replaced(cluster: Cluster, kubeconfig: Path) -> None:
     [
         (["-n", "elsewhere"], 3, "no scheduler in namespace elsewhere (no pod with the label app.kubernetes.io/name="),
         (["--context", "other"], 1, "no cluster to ask: "),
-        (["--kubeconfig", "/nonexistent/file"], 1, "no cluster to ask: "),
+        (["--kubeconfig", "/nonexistent/file"], 1, "no cluster to ask: /nonexistent/file: "),
+        (["--kubeconfig", "/dev/null"], 1, "no cluster to ask: /dev/null: "),
         (["--context", "nowhere"], 1, "cannot list the schedulers' pods in nvshare-system: "),
     ],
 )
@@ -148,6 +149,30 @@ def test_no_answer_at_all(cluster: Cluster, kubeconfig: Path, options: list[str]
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith(f"kubectl nvshare: {message}")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["status", "-n", ""], ["top", "--namespace", "a b"], ["timeline", "--node", ""], ["timeline", "--node", "a/b"]],
+    ids=" ".join,
+)
+def test_names_that_are_none(cluster: Cluster, kubeconfig: Path, arguments: list[str]) -> None:
+    """A variable that was not set would ask for other pods, or for all: the command line is wrong, and nobody asked."""
+    done = plugin(kubeconfig, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{arguments[-1]!r} is wrong; allowed: the name of a" in " ".join(done.stderr.split())
+    assert cluster.executed == []
+
+
+def test_a_file_that_is_no_kubeconfig(cluster: Cluster, tmp_path: Path) -> None:
+    """It is named."""
+    file = tmp_path / "config"
+    file.write_text("a: [")
+    done = plugin(file, "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr == f"kubectl nvshare: no cluster to ask: {file} is no kubeconfig; name another with --kubeconfig\n"
+    )
 
 
 def test_right_that_is_missing(cluster: Cluster, kubeconfig: Path) -> None:

@@ -39,15 +39,16 @@ class Cluster:
         """None: what kubectl would take. CommandError where that names no cluster."""
         self._namespace = namespace
         self._configuration = client.Configuration()
+        file = kubeconfig or config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION
         try:
             config.load_kube_config(  # type: ignore[no-untyped-call]
                 None if kubeconfig is None else str(kubeconfig), context, client_configuration=self._configuration
             )
         except (config.ConfigException, OSError) as error:
-            raise CommandError(f"no cluster to ask: {error}; see --kubeconfig and --context") from error
+            raise CommandError(f"no cluster to ask: {file}: {error}; see --kubeconfig and --context") from error
         except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
             # What the client makes of a file of another kind.
-            raise CommandError("no cluster to ask: the kubeconfig is none; see --kubeconfig and --context") from error
+            raise CommandError(f"no cluster to ask: {file} is no kubeconfig; name another with --kubeconfig") from error
         self._configuration.retries = False
         websocket.setdefaulttimeout(_API_SECONDS)
 

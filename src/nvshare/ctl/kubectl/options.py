@@ -9,9 +9,29 @@ import typer
 
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.kubectl.answers import Ask
+from nvshare.kubernetes.names import NAMESPACE, NODE_NAME, is_namespace, is_node_name
 from nvshare.path_option import path_of
 
-NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NAME", help="Where nvshare is installed.")]
+
+def _namespace(text: str) -> str:
+    if not is_namespace(text):
+        raise typer.BadParameter(f"{text!r} is wrong; allowed: {NAMESPACE}")
+    return text
+
+
+def _node(text: str) -> str:
+    if not is_node_name(text):
+        raise typer.BadParameter(f"{text!r} is wrong; allowed: {NODE_NAME}")
+    return text
+
+
+NamespaceOption = Annotated[
+    str, typer.Option("-n", "--namespace", metavar="NAME", parser=_namespace, help="Where nvshare is installed.")
+]
+NodeOption = Annotated[
+    str | None,
+    typer.Option("--node", metavar="NAME", parser=_node, show_default=False, help="This node only. Default: all."),
+]
 ContextOption = Annotated[
     str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig. Default: its current one.")
 ]

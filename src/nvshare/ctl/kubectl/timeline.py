@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.errors import ExitCode
-from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
+from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, NodeOption, asking
 from nvshare.ctl.options.seconds import look_back
 
 HELP = """
@@ -43,9 +43,7 @@ def timeline(
         Output,
         typer.Option("-o", "--output", help="Bars for a terminal, a page for a browser, or a trace for perfetto."),
     ] = Output.TEXT,
-    node: Annotated[
-        str, typer.Option("--node", metavar="NAME", show_default=False, help="This node only. Default: all.")
-    ] = "",
+    node: NodeOption = None,
     namespace: NamespaceOption = "nvshare-system",
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -60,7 +58,7 @@ def timeline(
     from nvshare.ctl.showing.timeline_document import to_timeline
 
     ask = asking(kubeconfig, context, namespace)
-    answers = ask("timeline", "--seconds", f"{length:g}", "--output", "json", only=node)
+    answers = ask("timeline", "--seconds", f"{length:g}", "--output", "json", only=node or "")
     seen = {answer.node: to_timeline(answer.document) for answer in answers if answer.document is not None}
     failed = [answer for answer in answers if answer.document is None]
     match output:
