@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from nvshare.kubernetes.account import Account
-from nvshare.kubernetes.api_server import ApiServer, Document
+from nvshare.kubernetes.api_server import ApiError, ApiServer, Document
 from nvshare.kubernetes.mirror import Mirror
 from nvshare.log import Log
 from tests.kubernetes.conftest import at_work
@@ -194,6 +194,20 @@ async def test_a_new_authority(cluster: Cluster, reached: Account, log: Log, tmp
         (account.folder / "ca.crt").write_text((reached.folder / "ca.crt").read_text())
         cluster.put(PODS, pod("a"))
         await until(lambda: seen.names == {"a"}, "it is let in", WAIT)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("", "its file is empty"), (" ", "no start line"), ("\u00e4", "its file is empty")]
+)
+async def test_no_authority(
+    cluster: Cluster, reached: Account, log: Log, tmp_path: Path, content: str, said: str
+) -> None:
+    """No other one is trusted instead: nobody is asked, and it is said why."""
+    account = make_account(tmp_path / "account", reached.port)
+    (account.folder / "ca.crt").write_text(content)
+    with pytest.raises(ApiError, match=f"no certificate of the API server's authority: .*{said}"):
+        await ApiServer(account, lambda _: None).get(PODS)
+    assert cluster.asked == []
 
 
 async def test_another_server(cluster: Cluster, reached: Account, log: Log, tmp_path: Path) -> None:

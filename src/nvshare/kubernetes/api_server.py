@@ -91,7 +91,10 @@ class ApiServer:
         return document
 
     def _trusting(self, certificates: str) -> ssl.SSLContext:
-        """For a server with a certificate of these authorities, made anew when they are others."""
+        """For a server with a certificate of these authorities, new where they are others. ValueError, SSLError."""
+        if not certificates:
+            # Without any, Python would trust all authorities that the system trusts.
+            raise ValueError("its file is empty")
         known = self._tls
         if known is None or known[0] != certificates:
             known = self._tls = certificates, ssl.create_default_context(cadata=certificates)
@@ -102,7 +105,7 @@ class ApiServer:
         """For one question; ApiError. Certificate and token are read anew: both are replaced now and then."""
         folder = self._account.folder
         try:
-            tls = self._trusting((folder / "ca.crt").read_text())
+            tls = self._trusting((folder / "ca.crt").read_text(encoding="ascii", errors="ignore"))
         except (OSError, ValueError, ssl.SSLError) as error:
             raise ApiError(f"no certificate of the API server's authority: {error}") from error
         try:
