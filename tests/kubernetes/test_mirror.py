@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,6 +183,16 @@ async def test_a_new_token(cluster: Cluster, reached: Account, seen: Seen) -> No
             await until(lambda: seen.names == {"b"}, "it is let in", WAIT)
     finally:
         file.write_text(former)
+
+
+@pytest.mark.parametrize("token", [b"", b"\xff\xfe", "\u00e4".encode(), b"two\nlines", b"a\x00b"])
+async def test_a_token_that_is_none(cluster: Cluster, reached: Account, tmp_path: Path, token: bytes) -> None:
+    """It is an error like others, whoever finds it wrong."""
+    folder = tmp_path / "account"
+    shutil.copytree(reached.folder, folder)
+    (folder / "token").write_bytes(token)
+    with pytest.raises(ApiError):
+        await ApiServer(Account(reached.host, reached.port, folder), lambda _: None).get(PODS)
 
 
 async def test_a_new_authority(cluster: Cluster, reached: Account, log: Log, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class ApiServer:
         except (OSError, ValueError, ssl.SSLError) as error:
             raise ApiError(f"no certificate of the API server's authority: {error}") from error
         try:
-            token = (folder / "token").read_text().strip()
+            token = (folder / "token").read_text(errors="replace").strip()
         except OSError as error:
             raise ApiError(f"no token of the service account: {error.strerror}") from error
         try:

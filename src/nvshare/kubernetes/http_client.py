@@ -86,7 +86,7 @@ class Client:
         answer = await self._pool.request(
             method,
             self._url(path, query),
-            headers=list(headers.items()),
+            headers=_encoded(headers),
             content=content,
             extensions=self._extensions(),
         )
@@ -95,7 +95,7 @@ class Client:
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[tuple[int, AsyncGenerator[bytes]]]:
         """An answer that goes on: its status, and its pieces as they come."""
-        url, headers = self._url(path, query), list(self._headers.items())
+        url, headers = self._url(path, query), _encoded(self._headers)
         async with self._pool.stream("GET", url, headers=headers, extensions=self._extensions()) as answer:
             yield answer.status, answer.aiter_stream()
 
@@ -138,6 +138,10 @@ async def client(
         raise HttpError(_words(error)) from error
     except TimeoutError as error:
         raise HttpError(f"no answer within {seconds:g} s") from error
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
 def _words(error: Exception) -> str:
