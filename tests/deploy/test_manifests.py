@@ -86,7 +86,7 @@ def test_the_image_has_what_is_pinned_for_development() -> None:
 
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     names = {pin.partition("==")[0] for pin in pins(DEPLOY / "requirements.lock")}
-    assert {re.split("[<>=]", each)[0] for each in wanted} <= names
+    assert {re.split(r"[\[<>=]", each)[0] for each in wanted} <= names
     assert pins(DEPLOY / "requirements.lock") <= pins(ROOT / "requirements.lock")
 
 
@@ -112,6 +112,9 @@ def test_what_the_pod_fixes_is_refused_in_the_file(folder: Path, key: str, tmp_p
     (container,) = daemon_set(folder, "nvshare-device-plugin")["spec"]["template"]["spec"]["containers"]
     flags = dict(each.removeprefix("--").split("=") for each in container["args"])
     flags = {name.replace("-", "_"): value for name, value in flags.items() if name != "config"}
+    # kubelet puts the field of the pod there.
+    assert flags["node_name"] == "$(NODE_NAME)"
+    flags["node_name"] = "worker-1"
     (text,) = [each["data"]["config.yaml"] for each in documents(folder) if each["kind"] == "ConfigMap"]
     file = tmp_path / "config.yaml"
     file.write_text(text)
