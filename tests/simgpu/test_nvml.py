@@ -67,9 +67,9 @@ def test_events(clients: Clients, state_dir: Path) -> None:
 
 
 def test_mig_devices(clients: Clients, state_dir: Path) -> None:
-    """A line in the file makes a device one in MIG mode, whose MIG devices have names, UUIDs and instances."""
+    """A line in the file makes a device one in MIG mode, whose MIG devices have names, UUIDs, instances and memory."""
     clients.run(BEGIN)
-    (state_dir / "nvml").write_text("mig 1 1g.10gb 1g.10gb+me\n")
+    (state_dir / "nvml").write_text("mig 1 1g.10gb 3g.40gb+me\n")
     code = (
         BEGIN + "gpu = pynvml.nvmlDeviceGetHandleByIndex(1)\n"
         "assert pynvml.nvmlDeviceGetMaxMigDeviceCount(handle) == 0\n"
@@ -83,6 +83,8 @@ def test_mig_devices(clients: Clients, state_dir: Path) -> None:
         "    assert uuid.startswith('MIG-') and uuid[4:] != pynvml.nvmlDeviceGetUUID(gpu)[4:]\n"
         "    again = pynvml.nvmlDeviceGetHandleByUUID(uuid)\n"
         "    assert pynvml.nvmlDeviceGetName(again) == pynvml.nvmlDeviceGetName(mig)\n"
+        "    memory, whole = pynvml.nvmlDeviceGetMemoryInfo(mig), pynvml.nvmlDeviceGetMemoryInfo(gpu).total\n"
+        "    assert (memory.total, memory.used, memory.free) == (whole * (1, 4)[place] // 8, 0, memory.total)\n"
         "for question in (lambda: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 2),\n"
         "                 lambda: pynvml.nvmlDeviceGetGpuInstanceId(gpu)):\n"
         "    try:\n"
@@ -92,7 +94,7 @@ def test_mig_devices(clients: Clients, state_dir: Path) -> None:
     )
     assert clients.run(code).splitlines() == [
         "NVIDIA Simulated GPU MIG 1g.10gb|1",
-        "NVIDIA Simulated GPU MIG 1g.10gb+me|2",
+        "NVIDIA Simulated GPU MIG 3g.40gb+me|2",
         "NVMLError_NotFound",
         "NVMLError_NotSupported",
     ]

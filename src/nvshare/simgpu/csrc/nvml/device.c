@@ -172,6 +172,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvm
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (!nvml_has_memory(nvml_state(), index))
 		return NVML_ERROR_NOT_SUPPORTED;
+	if (nvml_mig_number(device) >= 0)
+		return nvml_mig_memory(device, index, memory);
 	memory->total = sim_state_device(nvml_state(), index)->total_bytes;
 	memory->used = sim_state_used(nvml_state(), index);
 	memory->free = memory->total - memory->used;

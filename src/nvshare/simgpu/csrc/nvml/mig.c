@@ -3,6 +3,7 @@
  * MIG devices, as far as the management library names them: the driver knows nothing of them, and
  * what is asked of one besides is its GPU's answer. Owns nothing: which there are says sick.c.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "nvml.h"
@@ -29,6 +30,28 @@ void nvml_write_mig_uuid(const uint8_t gpu[16], int number, char text[SIM_UUID_T
 	uuid[0] = (uint8_t)(uuid[0] + number + 1);
 	sim_devices_write_uuid(uuid, text);
 	memcpy(text, "MIG", 3);
+}
+
+/* How many eighths of its GPU's memory a MIG device has: by its slices, as on an H100. */
+static uint64_t eighths(const char *profile)
+{
+	unsigned long slices = strtoul(profile, NULL, 10);
+
+	return slices < 3 ? slices : slices < 5 ? 4 : 8;
+}
+
+nvmlReturn_t nvml_mig_memory(nvmlDevice_t device, int index, struct nvml_memory *memory)
+{
+	char profiles[NVML_MIG_DEVICES][NVML_PROFILE_BYTES];
+	const struct sim_state *state = nvml_state();
+	int number = nvml_mig_number(device);
+
+	if (nvml_mig_devices(state, index, profiles) <= number)
+		return NVML_ERROR_NOT_FOUND;
+	memory->total = sim_state_device(state, index)->total_bytes / 8 * eighths(profiles[number]);
+	memory->used = 0;
+	memory->free = memory->total;
+	return NVML_SUCCESS;
 }
 
 /* The MIG devices of a GPU; NVML_ERROR_NOT_SUPPORTED when it is not in MIG mode. */

@@ -108,6 +108,8 @@ int nvml_mig_number(nvmlDevice_t device);
 nvmlDevice_t nvml_mig_handle(int index, int number);
 /* The UUID of a GPU's MIG device. */
 void nvml_write_mig_uuid(const uint8_t gpu[16], int number, char text[SIM_UUID_TEXT_BYTES]);
+/* The memory of a MIG device of a GPU; NVML_ERROR_NOT_FOUND when it is there no more. */
+nvmlReturn_t nvml_mig_memory(nvmlDevice_t device, int index, struct nvml_memory *memory);
 
 /* sick.c */
 
