@@ -6,11 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.e2e.kubectl import TESTS, Object, get, kubectl, scheduler_status
+from tests.e2e.node import Node
 from tests.e2e.programs import pod
 
 DRIVER = "gpu.nvshare.com"
+"""Also the name of the class for whole GPUs."""
+MIG_CLASS = "mig.nvshare.com"
 MIB = 1 << 20
 _API = "resource.k8s.io/v1"
+_VALUES = (
+    "simulated.enabled=true",
+    "scheduler.reserve=64MiB",
+    "allocation=dra",
+    "overcommit=2",
+)
+_RECORDS = f"/var/lib/kubelet/plugins/{DRIVER}/claims"
 
 _USE_ALL = """
 import ctypes, json, sys, time
@@ -58,6 +68,16 @@ It fails when it sees anything else than what it wrote.
 UNTIL = "/dev/shm/end"
 
 
+def settings(*more: str) -> list[str]:
+    """The chart's values for claims, and more of them, as words of helm."""
+    return [word for value in (*_VALUES, *more) for word in ("--set", value)]
+
+
+def prepared(node: Node) -> list[str]:
+    """The records of claims on the node."""
+    return node.names(_RECORDS, ".json")
+
+
 def using_all(seconds: float = 0.0, *, until_told: bool = False) -> list[str]:
     """A program that takes all memory that it may have on its GPU and uses it."""
     return ["python3", "-c", _USE_ALL, str(seconds), *([UNTIL] if until_told else [])]
@@ -68,9 +88,10 @@ def claim_spec(
     parameters: Mapping[str, object] | None = None,
     count: int = 1,
     constraints: Sequence[Object] = (),
+    device_class: str = DRIVER,
 ) -> Object:
     """Of a claim with one request, ``gpu``, for so much memory; None: as much as a share has."""
-    exactly: Object = {"deviceClassName": DRIVER, "count": count}
+    exactly: Object = {"deviceClassName": device_class, "count": count}
     if mebibytes is not None:
         exactly["capacity"] = {"requests": {"memory": f"{mebibytes}Mi"}}
     devices: Object = {"requests": [{"name": "gpu", "exactly": exactly}], "constraints": list(constraints)}
@@ -81,11 +102,16 @@ def claim_spec(
 
 
 def claim(
-    name: str, mebibytes: int | None, parameters: Mapping[str, object] | None = None, *, count: int = 1
+    name: str,
+    mebibytes: int | None,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    count: int = 1,
+    device_class: str = DRIVER,
 ) -> Object:
     """A claim of its own, which several pods may have."""
     metadata = {"name": name, "namespace": TESTS}
-    spec = claim_spec(mebibytes, parameters, count)
+    spec = claim_spec(mebibytes, parameters, count, device_class=device_class)
     return {"apiVersion": _API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
 
 

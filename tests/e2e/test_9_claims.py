@@ -11,8 +11,8 @@ import pytest
 
 from tests.deploy.rendering import CHART
 from tests.e2e.claims import (
-    DRIVER,
     MIB,
+    MIG_CLASS,
     breaches,
     capacity_of,
     claim,
@@ -20,6 +20,8 @@ from tests.e2e.claims import (
     claims,
     devices,
     events_of,
+    prepared,
+    settings,
     slices,
     template,
     using_all,
@@ -60,18 +62,6 @@ GPU_MIB = 1024
 SIZES = (64, 128, 256, 512)
 """Of what pods claim, in MiB: on GPUs of 32 GiB they would be 2, 4, 8 and 16."""
 JOBS = 40
-VALUES = (
-    "simulated.enabled=true",
-    "scheduler.reserve=64MiB",
-    "allocation=dra",
-    "overcommit=2",
-)
-RECORDS = f"/var/lib/kubelet/plugins/{DRIVER}/claims"
-
-
-def settings(*more: str) -> list[str]:
-    """As words of helm."""
-    return [word for value in (*VALUES, *more) for word in ("--set", value)]
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +84,6 @@ def alone(claimed: Node) -> Iterator[None]:
     kill_all_but(POD)
     kubectl("delete", "resourceclaims", "--all", "--namespace", TESTS)
     eventually("no claim is prepared", lambda: not prepared(claimed), 60)
-
-
-def prepared(node: Node) -> list[str]:
-    """The records of claims on the node."""
-    return node.names(RECORDS, ".json")
 
 
 def test_what_can_be_claimed(claimed: Node) -> None:
@@ -349,9 +334,7 @@ def test_a_quota_limits_what_is_claimed() -> None:
         within = [f"within-{number}" for number in range(4)]
         apply(*(claiming(name, IDLE, own="of-64") for name in within))
         eventually("four run", lambda: {phase(name) for name in within} == {"Running"}, 60)
-        of_a_mig_device = claim("of-a-mig-device", 64)
-        of_a_mig_device["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "mig.nvshare.com"
-        for document in (claim("beyond", 64), of_a_mig_device):
+        for document in (claim("beyond", 64), claim("of-a-mig-device", 64, device_class=MIG_CLASS)):
             with pytest.raises(KubectlError, match="exceeded quota: claimed-gpus"):
                 apply(document)
         beyond = ["claims", "counts"]
