@@ -293,8 +293,8 @@ async def test_what_the_scheduler_is_told(node: NodeOfClaims) -> None:
         await prepare(node.start(), uid, uid)
     told = node.start().request()
     assert [(each.name, each.devices[0].memory_request_bytes) for each in told.claims] == [
-        ("u", 8 * GIB),
-        ("v", 8 * GIB),
+        ("u", 4 * GIB),
+        ("v", 4 * GIB),
     ]
 
 

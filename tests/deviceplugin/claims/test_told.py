@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,10 +80,10 @@ def test_no_terms() -> None:
 
 
 def test_more_than_there_is() -> None:
-    """Where more is claimed than the GPU has, each keeps its part of what there is; the limit stays."""
-    first, second = told(record("u", result(memory="24Gi")), record("v", result(memory="8Gi")))
-    assert (first.memory_request_bytes, second.memory_request_bytes) == (12 * GIB, 4 * GIB)
-    assert (first.memory_limit_bytes, second.memory_limit_bytes) == (24 * GIB, 8 * GIB)
+    """Where more is claimed than the GPU has, each keeps so much that the largest fits beside it; the limit stays."""
+    first, second = told(record("u", result(memory="12Gi")), record("v", result(memory="8Gi")))
+    assert (first.memory_request_bytes, second.memory_request_bytes) == (6 * GIB, 4 * GIB)
+    assert (first.memory_limit_bytes, second.memory_limit_bytes) == (12 * GIB, 8 * GIB)
 
 
 def test_not_known_yet() -> None:
@@ -101,13 +99,11 @@ def test_order_does_not_matter() -> None:
     assert request_of([one, other], OWN.get) == request_of([other, one], OWN.get)
 
 
-@given(st.lists(st.integers(0, 1 << 40), max_size=20), st.integers(0, 1 << 40))
-def test_never_more_than_there_is(claimed: list[int], own: int) -> None:
-    """What claims keep is never above the GPU's memory, and none keeps more than it has claimed."""
-    sums = Counter(own=0)
-    for each in claimed:
-        kept = promised(each, sum(claimed), own)
-        assert 0 <= kept <= each
-        sums["own"] += kept
-    assert sums["own"] <= own
-    assert sum(claimed) > own or sums["own"] == sum(claimed)
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=20), st.integers(0, 1 << 40))
+def test_each_fits_beside_the_others(claimed: list[int], own: int) -> None:
+    """None keeps more than it has claimed, and all of any claim that the GPU has fits beside what all others keep."""
+    kept = [promised(each, claimed, own) for each in claimed]
+    for each, keeps in zip(claimed, kept, strict=True):
+        assert 0 <= keeps <= each
+        assert min(each, own) + sum(kept) - keeps <= own
+    assert sum(claimed) > own or kept == claimed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.claims.claim import Record, Share
@@ -14,7 +14,7 @@ def request_of(records: Collection[Record], own_bytes: Callable[[str], int | Non
 
     ``own_bytes``: the memory of a GPU that claims can be promised; None: it is not known, and no memory is promised.
     """
-    consumed = consumed_by(records)
+    consumed = [record.consumed() for record in records]
     request = admin_pb2.SetClaimsRequest()
     for record in sorted(records, key=lambda record: (record.full_name, record.uid)):
         claim = request.claims.add(uid=record.uid, namespace=record.namespace, name=record.name)
@@ -23,7 +23,7 @@ def request_of(records: Collection[Record], own_bytes: Callable[[str], int | Non
 
 
 def _devices(
-    record: Record, consumed: Counter[str], own_bytes: Callable[[str], int | None]
+    record: Record, consumed: Sequence[Counter[str]], own_bytes: Callable[[str], int | None]
 ) -> Iterator[admin_pb2.ClaimedDevice]:
     of_claim, limits = record.consumed(), record.limits()
     for name, device in record.devices():
@@ -37,7 +37,7 @@ def _devices(
         if not record.extended and not device.admin_access:
             _tell_terms(told, device, limits[device.uuid])
             own = own_bytes(device.uuid) or 0
-            if memory_bytes := promised(of_claim[device.uuid], consumed[device.uuid], own):
+            if memory_bytes := promised(of_claim[device.uuid], [each[device.uuid] for each in consumed], own):
                 told.memory_request_bytes = memory_bytes
         yield told
 
@@ -47,9 +47,18 @@ def consumed_by(records: Iterable[Record]) -> Counter[str]:
     return sum((record.consumed() for record in records), Counter[str]())
 
 
-def promised(claimed: int, claimed_by_all: int, own: int) -> int:
-    """How much of a GPU's memory a claim keeps whatever others need: the sum over all claims is at most ``own``."""
-    return claimed if claimed_by_all <= own else claimed * own // claimed_by_all
+def promised(claimed: int, by_each: Sequence[int], own: int) -> int:
+    """How much of a GPU's memory a claim keeps whatever others need.
+
+    ``by_each``: what each claim has of it, this one too. Where that is more than ``own`` in all, each keeps so much less
+    that the largest fits beside what all others keep: who has a claim may use all of it, while others swap.
+    """
+    total, largest = sum(by_each), max(by_each)
+    if total <= own:
+        return claimed
+    if total == largest:
+        return min(claimed, own)
+    return claimed * max(0, own - largest) // (total - largest)
 
 
 def _tell_terms(told: admin_pb2.ClaimedDevice, device: Share, limit_bytes: int | None) -> None:
