@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from nvshare.deviceplugin.claims.quantity import whole
 from tests.deploy.rendering import CHART
 from tests.e2e.claims import (
     MIB,
@@ -119,6 +120,19 @@ def test_forty_pods_of_all_sizes() -> None:
         said = events(name)
         assert (said[0]["total"], said[0]["have"], said[0]["answer"]) == (size, size, 2), name
         assert said[-1]["right"]
+
+
+def test_two_claims_of_all_of_a_gpu_take_turns() -> None:
+    """On each GPU: both programs have all that they claimed at the same time, and swap."""
+    most = min(whole(each["capacity"]["memory"]["requestPolicy"]["validRange"]["max"]) for each in devices()) // MIB
+    names = [f"all-{number}" for number in range(2 * GPUS)]
+    apply(template("all", most), *(claiming(name, using_all(until_told=True), own="all") for name in names))
+    for name in names:
+        running(name)
+        assert events(name)[0]["have"] == most
+    for name in names:
+        tell_to_end(name)
+    assert {ended(name) for name in names} == {"Succeeded"}
 
 
 def jobs() -> list[Object]:
