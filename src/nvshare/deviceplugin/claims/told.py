@@ -50,8 +50,8 @@ def consumed_by(records: Iterable[Record]) -> Counter[str]:
 def promised(claimed: int, by_each: Sequence[int], own: int) -> int:
     """How much of a GPU's memory a claim keeps whatever others need.
 
-    ``by_each``: what each claim has of it, this one too. Where that is more than ``own`` in all, each keeps so much less
-    that the largest fits beside what all others keep: who has a claim may use all of it, while others swap.
+    ``by_each``: what each claim has of it, this one too. Where that is more than ``own`` in all, each keeps so much
+    less that the largest fits beside what all others keep: who has a claim may use all of it, while others swap.
     """
     total, largest = sum(by_each), max(by_each)
     if total <= own:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hypothesis import strategies as st
+
 from nvshare.scheduler.core.actions import Grant, ShareArena, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.snapshot import ClientSnapshot
 from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.swap_model import GRANULE, Process
+from tests.scheduler.core.memory.test_swap_properties import GIB, TOTAL
+
+TERMS = st.builds(
+    Terms,
+    sleep=st.sampled_from((None, None, *SleepWhen)),
+    memory_request_bytes=st.sampled_from((0, 0, 0, GIB // 2, 2 * TOTAL)),
+)
 
 Asked = Sleep | Wake | StoreArena | ShareArena
 """What the shell is asked to do."""

@@ -28,7 +28,7 @@ from nvshare.scheduler.core.sleep_events import (
     WakeWanted,
     Woke,
 )
-from nvshare.scheduler.core.terms import SleepWhen, Terms
+from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.memory.swap_model import MIB, Process
 from tests.scheduler.core.memory.test_swap_properties import (
     DEVICE,
@@ -40,14 +40,9 @@ from tests.scheduler.core.memory.test_swap_properties import (
     TOTAL,
     SwapMachine,
 )
-from tests.scheduler.core.sleep.sleep_model import Asked, Sleeper, is_for, loads, never_sleeps, put_into_pack
+from tests.scheduler.core.sleep.sleep_model import TERMS, Asked, Sleeper, is_for, loads, never_sleeps, put_into_pack
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
-TERMS = st.builds(
-    Terms,
-    sleep=st.sampled_from((None, None, *SleepWhen)),
-    memory_request_bytes=st.sampled_from((0, 0, 0, GIB // 2, 2 * TOTAL)),
-)
 
 
 class SleepMachine(SwapMachine):
