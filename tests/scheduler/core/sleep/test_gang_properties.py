@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import settings
 
+from nvshare.scheduler.core.events import Policy
 from tests.scheduler.core.gangs.test_swapping_properties import DEVICES, GangMachine
-from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.swap_model import MIB, Process
 from tests.scheduler.core.memory.test_swap_properties import GIB
 from tests.scheduler.core.sleep.test_sleep_properties import SleepMachine
 
@@ -26,6 +27,15 @@ class SleepingGangMachine(SleepMachine, GangMachine):
     def stays_awake(self, process: Process, *, beside_more: bool) -> bool:
         is_member = bool(process.number) and self.core.client(process.number, self.now).gang is not None
         return is_member or super().stays_awake(process, beside_more=beside_more)
+
+
+def test_who_is_to_sleep_for_another_one_does_not_pass_others() -> None:
+    """It would have the lock again and again, beside a gang that takes turns with others, and never sleep."""
+    machine = SleepingGangMachine()
+    sizes = [GIB // 2, 2 * GIB, GIB, 2 * MIB, GIB, GIB // 2]
+    machine.start(after=None, memory=(9, 0), policy=Policy.AUTO, reserve=16 * MIB, busy=True, sizes=sizes, foreign=13)
+    machine.join(slots=[2, 0], key="first", counted=False)
+    machine.everyone_is_served()
 
 
 TestSleepingGangMachine = SleepingGangMachine.TestCase

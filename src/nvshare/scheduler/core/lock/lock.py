@@ -317,9 +317,9 @@ class Lock:
         return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit))
 
     def _able(self) -> Iterator[Unit]:
-        """Those in line that neither unresponsive holders alone keep out nor a compute limit."""
+        """Those in line that nothing but others' turns keeps out."""
         able = self.turns.in_turn()
-        return filter(self.may_come, able) if self._keeps_out else able
+        return filter(self.may_come, able) if self._keeps_out or self._residency.clients else able
 
     @property
     def _keeps_out(self) -> bool:
