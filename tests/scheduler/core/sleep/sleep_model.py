@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nvshare.scheduler.core.actions import Grant, ShareArena, Sleep, StoreArena, TellWaiters, Wake
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.snapshot import ClientSnapshot
-from nvshare.scheduler.core.terms import SleepWhen, Terms
+from nvshare.scheduler.core.terms import SleepWhen, Terms, WhenFull
 from tests.scheduler.core.memory.swap_model import GRANULE, Process
 from tests.scheduler.core.memory.test_swap_properties import GIB, TOTAL
 
@@ -17,6 +17,8 @@ TERMS = st.builds(
     Terms,
     sleep=st.sampled_from((None, None, *SleepWhen)),
     memory_request_bytes=st.sampled_from((0, 0, 0, GIB // 2, 2 * TOTAL)),
+    memory_limit_bytes=st.sampled_from((None, None, GIB // 2, 2 * GIB)),
+    when_full=st.sampled_from(WhenFull),
 )
 
 Asked = Sleep | Wake | StoreArena | ShareArena
@@ -49,6 +51,11 @@ class Sleeper(Process):
     """It is to give way when it is idle."""
     busy: bool = False
     """It never is, and asks for the lock again as soon as it gave it back."""
+
+    @property
+    def waits_when_full(self) -> bool:
+        """What there is no room for it waits for."""
+        return self.terms is not None and self.terms.when_full is WhenFull.WAIT
 
     def note(self, shown: ClientSnapshot) -> None:
         """The shell writes down what was measured."""

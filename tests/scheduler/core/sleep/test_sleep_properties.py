@@ -288,11 +288,13 @@ class SleepMachine(SwapMachine):
             self.deliver_all()
 
     def may_stay_out(self, process: Process) -> bool:
-        """Whether it sleeps, others are shown to keep it out, and some never sleep as they or their user want."""
-        if not isinstance(process, Sleeper) or not process.closed:
-            return False
+        """Whether it sleeps, others are shown to keep it out, and some never sleep as they or their user want; or it
+        waits for memory as its user wants."""
         swap = self.core.client(process.number, self.now).swap
-        assert swap is not None
+        if not isinstance(process, Sleeper) or swap is None:
+            return False
+        if not process.closed:
+            return process.wanted is not None and process.waits_when_full and bool(swap.wait)
         sleepers = [each for each in self.processes.values() if isinstance(each, Sleeper)]
         # What it takes was not measured before its connection was cut, and counts for more than when requests were
         # granted. Or some made way for each other then, and have terms now by which they do not.
