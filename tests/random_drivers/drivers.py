@@ -21,6 +21,7 @@ MODULES = {
     "LimitMachine": f"{CORE}.memory.test_limit_properties",
     "SleepMachine": f"{CORE}.sleep.test_sleep_properties",
     "SleepingGangMachine": f"{CORE}.sleep.test_gang_properties",
+    "TwoGpuMachine": f"{CORE}.sleep.test_two_gpu_properties",
     "GangMachine": f"{CORE}.gangs.test_swapping_properties",
     "WholeMachine": f"{CORE}.test_nobody_waits_for_ever",
     "FullMachine": f"{CORE}.test_full_properties",

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from nvshare.scheduler.core.actions import Grant, ShareArena, Sleep, StoreArena, TellWaiters, Wake
+from nvshare.scheduler.core.events import LockRequested
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
-from nvshare.scheduler.core.snapshot import ClientSnapshot
+from nvshare.scheduler.core.snapshot import ClientSnapshot, ShownState
 from nvshare.scheduler.core.terms import SleepWhen, Terms, WhenFull
 from tests.scheduler.core.memory.swap_model import GRANULE, Process
 from tests.scheduler.core.memory.test_swap_properties import GIB, TOTAL
 
+ASLEEP = (ShownState.ASLEEP, ShownState.WAKING)
 TERMS = st.builds(
     Terms,
     sleep=st.sampled_from((None, None, *SleepWhen)),
@@ -61,6 +63,34 @@ class Sleeper(Process):
         """The shell writes down what was measured."""
         if shown.pinned_measured:
             self.noted_bytes = shown.pinned_bytes
+
+    def can_close(self) -> bool:
+        """Whether it does nothing, and has said all but that it wants its turn."""
+        says_more = any(not isinstance(event, LockRequested) for event in self.outbox)
+        return self.grant is None and self.wanted is None and not says_more
+
+    def close(self) -> None:
+        """It is checkpointed."""
+        assert not self.resident, "its memory is not out"
+        self.closed, self.context, self.pinned = True, self.pinned, 0
+        self.asks, self.waits = self.waits, False
+        self.calls |= self.asks
+
+    def restore(self) -> None:
+        """It has its context again."""
+        assert not self.away, "its memory is elsewhere"
+        self.pinned, self.context = self.context, 0
+
+    def open(self) -> None:
+        """Its door is."""
+        self.wakes += 1
+        self.closed = self.calls = False
+
+    def ask_again(self) -> None:
+        """What it waited for when it fell asleep."""
+        if self.asks:
+            self.asks = False
+            self.ask()
 
     def read(self) -> None:
         match self.inbox[0] if self.inbox else None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, invariant, rule
 from nvshare.scheduler.core.actions import Action, ShareArena, Sleep, StoreArena, Wake
 from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, LockRequested, Policy, TermsSet
+from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, Policy, TermsSet
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep_events import (
     ArenaLoaded,
@@ -40,7 +40,16 @@ from tests.scheduler.core.memory.test_swap_properties import (
     TOTAL,
     SwapMachine,
 )
-from tests.scheduler.core.sleep.sleep_model import TERMS, Asked, Sleeper, is_for, loads, never_sleeps, put_into_pack
+from tests.scheduler.core.sleep.sleep_model import (
+    ASLEEP,
+    TERMS,
+    Asked,
+    Sleeper,
+    is_for,
+    loads,
+    never_sleeps,
+    put_into_pack,
+)
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
 
@@ -228,31 +237,35 @@ class SleepMachine(SwapMachine):
         self.handle(ArenaShared(process.number, equal, pack, self.packs[pack][1]))
 
     def close(self, process: Sleeper) -> None:
-        says_more = any(not isinstance(event, LockRequested) for event in process.outbox)
-        if process.grant is not None or process.wanted is not None or says_more:
+        """All of the process; it is but one client here."""
+        mates = self.mates(process)
+        if not all(map(Sleeper.can_close, mates)):
             self.handle(StayedAwake(process.pid, "a thread is in the driver"))
             return
-        assert not process.resident, "its memory is not out"
-        process.closed, process.context, process.pinned = True, process.pinned, 0
-        process.asks, process.waits = process.waits, False
-        process.calls |= process.asks
+        for each in mates:
+            each.close()
         self.handle(FellAsleep(process.pid))
-        if process.calls:
+        if any(each.calls for each in mates):
             self.handle(WakeWanted(process.pid))
 
     def open(self, process: Sleeper) -> None:
-        assert not process.away, "its memory is elsewhere"
-        process.pinned, process.context = process.context, 0
+        mates = self.mates(process)
+        for each in mates:
+            each.restore()
         self.nothing_is_given_twice()
-        # What it asked for before it slept is heard by now.
-        while process.outbox:
-            self.say_one(process)
-        process.wakes += 1
-        process.closed = process.calls = False
+        for each in mates:
+            # What it asked for before it slept is heard by now.
+            while each.outbox:
+                self.say_one(each)
+            each.open()
         self.handle(Woke(process.pid))
-        if process.asks:
-            process.asks = False
-            process.ask()
+        for each in mates:
+            each.ask_again()
+
+    def mates(self, process: Process) -> list[Sleeper]:
+        """The clients of a process."""
+        assert isinstance(process, Sleeper)
+        return [each for each in self.processes.values() if isinstance(each, Sleeper) and each.pid == process.pid]
 
     @invariant()
     def nothing_is_given_twice(self) -> None:
@@ -350,7 +363,8 @@ class SleepMachine(SwapMachine):
         assert isinstance(process, Sleeper)
         process.terms = None
         process.back = 0
-        self.steps = deque(step for step in self.steps if not is_for(step, process))
+        if len(self.mates(process)) == 1:
+            self.steps = deque(step for step in self.steps if not is_for(step, process))
         self.handle(SleepOffered(process.number, process.pid, process.noted_bytes))
         self.handle(OwnerFound(process.number, process.owner))
         if process.away:
@@ -358,7 +372,7 @@ class SleepMachine(SwapMachine):
             self.say_one(process)
             pack = ArenaShared(process.number, process.away, process.pack, self.packs.get(process.pack, ("", 0))[1])
             self.handle(pack if process.pack else ArenaStored(process.number))
-        if process.closed:
+        if process.closed and self.core.client(process.number, self.now).state not in ASLEEP:
             self.handle(FellAsleep(process.pid))
         if process.calls:
             self.handle(WakeWanted(process.pid))

@@ -56,8 +56,8 @@ class Process:
     measured: bool = False
     """Its devices are measured, for how much its contexts take, or before it wakes for whether there is room for them.
     """
-    gives_way: bool = False
-    """It is to sleep next for one that was before it, and its clients are granted no lock meanwhile."""
+    gives_way_on: set[str] = field(default_factory=set)
+    """The devices where it is to sleep next for one that was before it; its clients are granted no lock meanwhile."""
     wanted: bool = False
     """A call waits at its door, or the operator wants it awake."""
     reason: str = ""
@@ -86,7 +86,7 @@ class Process:
     @property
     def is_held_back(self) -> bool:
         """Whether no client of it that waits is granted, since it is to sleep."""
-        return self.leaves or self.gives_way
+        return self.leaves or bool(self.gives_way_on)
 
     @property
     def falls(self) -> bool:

@@ -54,9 +54,9 @@ class Relief:
         able = [] if leaving else [process for process in processes if self._may_be_chosen(process, needy)]
         first = min(able, key=self._order, default=None)
         for process in processes:
-            holds_back = process is first and needy is not None
-            news |= process.gives_way is not holds_back
-            process.gives_way = holds_back
+            holds_back = {device.uuid} if process is first and needy is not None else set()
+            news |= process.gives_way_on & {device.uuid} != holds_back
+            process.gives_way_on = process.gives_way_on - {device.uuid} | holds_back
         makers: Collection[int] = ()
         if needy is not None and first is None and not leaving:
             holding = [client for client, _ in there if client.holds]

@@ -112,6 +112,7 @@ class Sleeping:
         if process is None:
             return
         del process.clients[client.number]
+        process.gives_way_on.discard(device.uuid)
         there = self._on[device.uuid]
         del there[client.number]
         if not there:

@@ -1,0 +1,76 @@
+"""Processes with two devices that sleep: on both of them, or on neither."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from nvshare.scheduler.core.terms import Terms
+from tests.scheduler.core.gangs.test_swapping_properties import DEVICES
+from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.test_swap_properties import GIB, SLOT, SwapMachine
+from tests.scheduler.core.sleep.sleep_model import TERMS, Sleeper
+from tests.scheduler.core.sleep.test_sleep_properties import SIZES, SleepMachine
+
+
+class TwoGpuMachine(SleepMachine):
+    """Two slots that follow each other are one process, each on a device and with a connection of its own."""
+
+    devices = DEVICES
+
+    def measure_devices(self) -> None:
+        self.foreign = dict.fromkeys(DEVICES, self.foreign.get(DEVICES[0], 12 * GIB))
+        super().measure_devices()
+
+    def make(self, slot: int) -> Process:
+        mate = self.processes.get(slot ^ 1)
+        if not isinstance(mate, Sleeper):
+            self.pids += 1
+        return Sleeper(DEVICES[slot % 2], pid=mate.pid if isinstance(mate, Sleeper) else self.pids)
+
+    @rule(slot=SLOT, size=SIZES)
+    def come(self, slot: int, size: int) -> None:
+        """Who is asleep makes no context elsewhere."""
+        if slot in self.processes or slot ^ 1 not in self.processes or self.able(slot ^ 1):
+            SleepMachine.come(self, slot, size)
+
+    @rule(slot=SLOT)
+    def stop(self, slot: int) -> None:
+        for each in (slot, slot ^ 1):
+            SleepMachine.stop(self, each)
+
+    @rule(slot=SLOT)
+    def go_on(self, slot: int) -> None:
+        for each in (slot, slot ^ 1):
+            SleepMachine.go_on(self, each)
+
+    @rule(slot=SLOT)
+    def kill(self, slot: int) -> None:
+        for each in (slot, slot ^ 1):
+            SwapMachine.kill(self, each)
+
+    @rule(slot=st.sampled_from((0, 2, 4)), terms=TERMS)
+    def set_terms(self, slot: int, terms: Terms) -> None:
+        for each in (slot, slot ^ 1):
+            SleepMachine.set_terms(self, each, terms)
+
+    def used_bytes(self) -> list[int]:
+        processes = [*self.processes.values(), *(process for _, process in self.dead)]
+        return [sum(each.used_bytes for each in processes if each.device == device) for device in DEVICES]
+
+    def may_stay_out(self, process: Process) -> bool:
+        """Or one that is never idle always has the turn of one of its devices, and does not sleep."""
+        mates = self.mates(process)
+        shown = [self.core.client(each.number, self.now).swap for each in mates]
+        others = [each for each in self.processes.values() if isinstance(each, Sleeper) and each not in mates]
+        is_busy = any(each.busy and len(self.mates(each)) > 1 for each in others)
+        is_kept_out = is_busy and any(swap is not None and swap.wait for swap in shown)
+        return is_kept_out or any(SleepMachine.may_stay_out(self, each) for each in mates)
+
+    def stays_awake(self, process: Process, *, beside_more: bool) -> bool:
+        return any(SleepMachine.stays_awake(self, each, beside_more=beside_more) for each in self.mates(process))
+
+
+TestTwoGpuMachine = TwoGpuMachine.TestCase
+TestTwoGpuMachine.settings = settings(max_examples=40, stateful_step_count=30, derandomize=True)
