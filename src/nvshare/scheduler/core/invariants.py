@@ -86,12 +86,16 @@ class CheckedCore(Core):
 
     def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
         devices = self.snapshot(now)
-        for device in devices:
-            needy = self._devices[device.device].needy(now)
-            for client in filter(waits, device.clients):
-                for_sleep = needy is not None and client.client == needy.number
-                if not reasons(self.client(client.client, now), device, devices, for_sleep=for_sleep):
-                    yield client
+        needy = [device.needy(now) for device in self._devices.values()]
+        for_sleep = {client.number for client in needy if client is not None}
+        on = {client.client: device for device in devices for client in device.clients}
+        for client in (client for device in devices for client in device.clients if waits(client)):
+            number, process = client.client, self._clients[client.client][0].process
+            # A process on several devices wakes on all of them.
+            mates = (number,) if process is None or process.state is not Sleep.COMING else process.clients
+            shown = [(self.client(each, now), on[each], each in for_sleep) for each in mates]
+            if not any(reasons(each, place, devices, for_sleep=sleeps) for each, place, sleeps in shown):
+                yield client
 
 
 def _owes(client: Client) -> bool:

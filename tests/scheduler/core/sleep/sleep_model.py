@@ -130,6 +130,14 @@ def is_for(step: Asked, process: Process) -> bool:
     return isinstance(process, Sleeper) and process.pid == step.process
 
 
+def host_bytes(processes: list[Sleeper], packs: dict[int, int]) -> int:
+    """What all have, packs of these sizes included, but for those that end when their last client is back."""
+    stay = [each.pack for each in processes if each.away and each.pack]
+    ending = {each.pack for each in processes if each.back and stay.count(each.pack) == 1}
+    used = sum(each.arena - each.away + each.back for each in processes)
+    return used + sum(packs[pack] for pack in {*stay} - ending)
+
+
 def put_into_pack(
     process: Sleeper, packs: dict[int, tuple[str, int]], equal_bytes: int, new_bytes: int
 ) -> tuple[int, int]:

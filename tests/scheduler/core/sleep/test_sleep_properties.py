@@ -16,17 +16,13 @@ from nvshare.scheduler.core.events import ArenaGrown, ContainerFound, Policy, Te
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep_events import (
     ArenaLoaded,
-    ArenaNotShared,
-    ArenaNotStored,
     ArenaShared,
     ArenaStored,
     FellAsleep,
     OwnerFound,
     SleepAsked,
     SleepOffered,
-    StayedAwake,
     WakeWanted,
-    Woke,
 )
 from nvshare.scheduler.core.terms import Terms
 from tests.scheduler.core.memory.swap_model import MIB, Process
@@ -40,36 +36,28 @@ from tests.scheduler.core.memory.test_swap_properties import (
     TOTAL,
     SwapMachine,
 )
+from tests.scheduler.core.sleep.shell_model import Shell
 from tests.scheduler.core.sleep.sleep_model import (
     ASLEEP,
     TERMS,
     Asked,
     Sleeper,
+    host_bytes,
     is_for,
     loads,
     never_sleeps,
-    put_into_pack,
 )
 
 SIZES = st.sampled_from((2 * MIB, 64 * MIB, GIB // 2, GIB, 2 * GIB))
 
 
-class SleepMachine(SwapMachine):
+class SleepMachine(Shell):
     """Most of the device is others': few contexts fit beside each other."""
 
     def __init__(self) -> None:
         super().__init__()
         self.foreign = {DEVICE: 12 * GIB}
-        self.steps: deque[Asked] = deque()
-        """What the shell was asked to do."""
-        self.disk_fails = False
-        self.packs: dict[int, tuple[str, int]] = {}
-        """Whose each is, and how large."""
-        self.alike = 4
-        """So many quarters of the memory of each are equal to others'."""
         self.pids = 0
-        self.stopped: set[Process] = set()
-        """Who does nothing that it is told."""
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE)),
@@ -212,61 +200,6 @@ class SleepMachine(SwapMachine):
                         self.share(process, step.pack_bytes)
                 return
 
-    def possible_steps(self) -> list[Asked]:
-        """Those for which nobody has to do anything that is stopped."""
-        return [step for step in self.steps if not any(is_for(step, each) for each in self.stopped)]
-
-    def store(self, process: Sleeper) -> None:
-        assert process.closed, "the host memory of one that is awake is not to be stored"
-        assert not process.away
-        if self.disk_fails:
-            self.handle(ArenaNotStored(process.number, "no space left"))
-            return
-        process.away, process.back, process.pack = process.arena, 0, 0
-        self.handle(ArenaStored(process.number))
-
-    def share(self, process: Sleeper, pack_bytes: int) -> None:
-        """It goes to a pack that there is, or to a new one."""
-        assert process.closed, "the host memory of one that is awake is not to be shared"
-        assert not process.away
-        equal, pack = put_into_pack(process, self.packs, process.arena * self.alike // 4, pack_bytes)
-        if not equal:
-            self.handle(ArenaNotShared(process.number, "nobody has the same"))
-            return
-        process.away, process.back, process.pack = equal, 0, pack
-        self.handle(ArenaShared(process.number, equal, pack, self.packs[pack][1]))
-
-    def close(self, process: Sleeper) -> None:
-        """All of the process; it is but one client here."""
-        mates = self.mates(process)
-        if not all(map(Sleeper.can_close, mates)):
-            self.handle(StayedAwake(process.pid, "a thread is in the driver"))
-            return
-        for each in mates:
-            each.close()
-        self.handle(FellAsleep(process.pid))
-        if any(each.calls for each in mates):
-            self.handle(WakeWanted(process.pid))
-
-    def open(self, process: Sleeper) -> None:
-        mates = self.mates(process)
-        for each in mates:
-            each.restore()
-        self.nothing_is_given_twice()
-        for each in mates:
-            # What it asked for before it slept is heard by now.
-            while each.outbox:
-                self.say_one(each)
-            each.open()
-        self.handle(Woke(process.pid))
-        for each in mates:
-            each.ask_again()
-
-    def mates(self, process: Process) -> list[Sleeper]:
-        """The clients of a process."""
-        assert isinstance(process, Sleeper)
-        return [each for each in self.processes.values() if isinstance(each, Sleeper) and each.pid == process.pid]
-
     @invariant()
     def nothing_is_given_twice(self) -> None:
         for used in self.used_bytes():
@@ -274,14 +207,11 @@ class SleepMachine(SwapMachine):
 
     @invariant()
     def host_memory_is_enough(self) -> None:
-        """For what all have, packs included, but for those that end when their last client is back."""
         has = [each for each in self.processes.values() if isinstance(each, Sleeper)]
-        stay = [each.pack for each in has if each.away and each.pack]
-        ending = {each.pack for each in has if each.back and stay.count(each.pack) == 1}
-        used = sum(each.arena - each.away + each.back for each in has)
-        used += sum(self.packs[pack][1] for pack in {*stay} - ending)
+        used = host_bytes(has, {pack: size for pack, (_, size) in self.packs.items()})
         assert used <= self.settings.host_bytes, f"{used / GIB:.3f} GiB of host memory are used"
-        self.packs = {pack: found for pack, found in self.packs.items() if pack in stay}
+        left = [each.pack for each in has if each.away and each.pack]
+        self.packs = {pack: found for pack, found in self.packs.items() if pack in left}
 
     @rule()
     def everyone_is_served(self) -> None:

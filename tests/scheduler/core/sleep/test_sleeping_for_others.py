@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.actions import Sleep, Wake
+from nvshare.scheduler.core.actions import Grant, Sleep, Wake
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
     Backend,
@@ -13,7 +13,9 @@ from nvshare.scheduler.core.events import (
     ClientRegistered,
     ContainerFound,
     DeviceSeen,
+    Event,
     GrowthRequested,
+    LockRequested,
     MemoryFreed,
     PinnedMeasured,
     ResidencyReported,
@@ -131,6 +133,47 @@ def wide(table: Table, process: int, device: str) -> int:
     table.feed(PinnedMeasured(number, GIB))
     table.feed(SleepOffered(number, process))
     return number
+
+
+def test_one_of_its_clients_is_back_while_others_wait_for_room() -> None:
+    """It asks for room as they do: else the process would wait for it for ever."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    cut, _ = wide(table, 5, DEVICE), wide(table, 5, OTHER)
+    table.feed(SleepAsked(5))
+    table.feed(FellAsleep(5))
+    table.feed(ClientRegistered(9, OTHER, GIB, ClaimedState.IDLE, backend=Backend.SWAP))
+    table.feed(ResidencyReported(9, 0, GIB, GIB))
+    table.feed(PinnedMeasured(9, GIB))
+    table.measures = False
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB, (TOTAL - 3) * GIB + GIB // 2))
+    assert wakes_of(table, WakeWanted(5)) == []
+    table.feed(ClientGone(cut))
+    table.feed(ClientRegistered(7, DEVICE, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+    table.feed(SleepOffered(7, 5, GIB))
+    table.feed(ResidencyReported(7, 0, 0, 0))
+    table.feed(MemoryFreed(cut))
+    said = wakes_of(table, DeviceSeen(OTHER, TOTAL * GIB)) + wakes_of(table, DeviceSeen(DEVICE, TOTAL * GIB))
+    assert said + wakes_of(table, DeviceSeen(OTHER, TOTAL * GIB)) == [Wake(5, (51, 7))]
+
+
+def wakes_of(table: Table, event: Event) -> list[Wake]:
+    return [action for action in table.core.handle(event, table.now) if isinstance(action, Wake)]
+
+
+def test_it_gives_way_on_one_of_its_devices() -> None:
+    """As long as it may have to sleep it is granted no lock on the other one either, where nobody lacks anything."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB, 12 * GIB - GIB // 4))
+    wide(table, 5, DEVICE)
+    for process in range(5, 9):
+        wide(table, process, OTHER)
+    table.feed(ClientRegistered(7, OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+    table.feed(ResidencyReported(7, 0, 0, 0))
+    table.core.handle(GrowthRequested(7, 1, 0, 0), 0.5)
+    assert not [action for action in table.core.handle(LockRequested(50), 0.6) if isinstance(action, Grant)]
+    # Others are idle, and it waits by now.
+    assert Sleep(6, (61,)) in table.core.handle_timer(1.0)
 
 
 def test_a_process_sleeps_and_wakes_on_all_of_its_devices() -> None:

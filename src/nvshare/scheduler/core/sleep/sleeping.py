@@ -100,6 +100,10 @@ class Sleeping:
         device.lock.blocking.has_sleepers = True
         if process.is_asleep:
             device.fall_asleep(client, now)
+            if process.state is Sleep.COMING:
+                # It is back while the others wait for room.
+                device.come_back(client, now)
+                process.measured = False
             self._moving[process.number] = process
             self.storing.look_again()
         return True
