@@ -305,6 +305,9 @@ class SwapMachine(RuleBasedStateMachine):
         """A new process."""
         return Process(DEVICE)
 
+    def mates_of(self, number: int) -> list[int]:
+        return [number]
+
     def has_context(self, process: Process) -> bool:
         """Whether it goes on with what it has when its connection ends."""
         return process.pinned > 0
@@ -333,8 +336,6 @@ class SwapMachine(RuleBasedStateMachine):
             process.inbox or process.outbox or process.has_to_move or (process.revoked and self.can_stop(process))
             for process in self.all_able()
         )
-
-    # What all machines do.
 
     def measure_contexts(self) -> None:
         """All contexts are measured. Who comes back with nothing but a context can't be known otherwise."""
@@ -391,7 +392,7 @@ class SwapMachine(RuleBasedStateMachine):
             process.inbox.append(action)
         assert not self.core.unsettled, "one rule undoes what another one does"
         if self.is_quiet():
-            waiting.check(self.core, self.now)
+            waiting.check(self.core, self.now, self.mates_of)
 
 
 TestSwapMachine = SwapMachine.TestCase

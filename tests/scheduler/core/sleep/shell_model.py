@@ -94,6 +94,11 @@ class Shell(SwapMachine):
         assert isinstance(process, Sleeper)
         return [each for each in self.processes.values() if isinstance(each, Sleeper) and each.pid == process.pid]
 
+    def mates_of(self, number: int) -> list[int]:
+        process = self.process_of(number)
+        assert process is not None
+        return [each.number for each in self.mates(process)]
+
     def nothing_is_given_twice(self) -> None:
         """What is used is there."""
         raise NotImplementedError

@@ -21,7 +21,10 @@ class TwoGpuMachine(SleepMachine):
 
     def measure_devices(self) -> None:
         self.foreign = dict.fromkeys(DEVICES, self.foreign.get(DEVICES[0], 12 * GIB))
+        # One after the other; nobody is served by one of them alone.
+        more, self.more_to_say = self.more_to_say, True
         super().measure_devices()
+        self.more_to_say = more
 
     def make(self, slot: int) -> Process:
         mate = self.processes.get(slot ^ 1)
