@@ -139,16 +139,21 @@ class Core:
     def plan(self, now: float) -> list[Action]:
         """What to do about all that was recorded since the last plan, in this order."""
         actions, self._actions = self._actions, []
-        if not any(self._settle(now, actions) for _ in range(MOST_ROUNDS)):
-            self._gangs.unsettled += 1
-            for device in self._changed.values():
-                device.wake_at(now + AGAIN_SECONDS)
+        for _ in range(MOST_ROUNDS):
+            if self._settle(now, actions):
+                return actions
+        self._gangs.unsettled += 1
+        for device in self._changed.values():
+            device.wake_at(now + AGAIN_SECONDS)
         return actions
 
     def deadline(self) -> float | None:
         """When ``handle_timer`` wants to be called if nothing happens before; None: not until something happens."""
-        moments = [*(device.deadline for device in self._devices.values()), self._sleeping.deadline]
-        return min((moment for moment in moments if moment is not None), default=None)
+        first = self._sleeping.deadline
+        for device in self._devices.values():
+            if first is None or (device.deadline is not None and device.deadline < first):
+                first = device.deadline
+        return first
 
     def handle_timer(self, now: float) -> list[Action]:
         """What to do because it is ``now``, in the order in which the devices were first seen.
