@@ -49,7 +49,7 @@ def said(reached: Account, log: Log) -> Said:
 
 def messages(cluster: Cluster) -> Iterable[str]:
     """Of all events."""
-    return [event["message"] for event in cluster.events.values()]
+    return [event["message"] for event in list(cluster.events.values())]
 
 
 async def test_once(cluster: Cluster, said: Said) -> None:
