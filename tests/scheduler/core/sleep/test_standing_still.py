@@ -19,7 +19,7 @@ from nvshare.scheduler.core.sleep_events import (
 from nvshare.scheduler.core.snapshot import ShownState
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 from tests.scheduler.core.sleep import test_sharing, test_storing
-from tests.scheduler.core.sleep.sleepers import comes, falls_asleep, full, shown, sleepers
+from tests.scheduler.core.sleep.sleepers import comes, full, shown, sleepers
 
 
 def crowd(room: float) -> Table:
@@ -102,13 +102,16 @@ def test_another_one_sleeps_when_the_first_does_not_fall_asleep() -> None:
     assert shown(table, "A").state is ShownState.IDLE
 
 
-def test_one_that_does_not_wake_is_shown_to_stand_still() -> None:
-    """Only who stopped it can end that."""
-    table = sleepers("A")
-    table.feed(SleepAsked(ord("A")))
+@pytest.mark.parametrize("answers", [True, False])
+def test_one_that_does_not_wake_is_shown_to_stand_still(*, answers: bool) -> None:
+    """Only who stopped it can end that, whether it had answered what it may have or not. Awake it is not late."""
+    table = full()
     table.now = 5.0
-    falls_asleep(table, "A")
-    assert "wake A" in table.feed(WakeWanted(ord("A"))) + table.feed(DeviceSeen(DEVICE, TOTAL * GIB))
+    assert table.feed(SleepAsked(ord("A"))) == ["sleep A"]
+    table.feed(FellAsleep(ord("A")))
+    assert "wake A" in table.feed(WakeWanted(ord("A")))
+    if answers:
+        table.has("A", 0, 0)
     told_at = table.now
     timers(table, told_at + STILL_SECONDS - 1)
     assert still_seconds(table, "A") == 0
