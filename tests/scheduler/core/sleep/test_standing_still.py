@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nvshare.scheduler.core.events import ArenaGrown, ClientGone, DeviceSeen, MemoryFreed
+from nvshare.scheduler.core.gangs.gangs import AGAIN_SECONDS
+from nvshare.scheduler.core.sleep.sleeping import Sleeping
 from nvshare.scheduler.core.sleep.still import STILL_SECONDS
 from nvshare.scheduler.core.sleep_events import (
     ArenaLoaded,
@@ -78,6 +80,15 @@ def test_who_waits_for_its_turn_and_does_not_let_go_is_not_told_to_sleep(room: f
     table.grows("E", 0)
     timers(table, 100.0)
     assert not table.core.unsettled
+
+
+def test_a_plan_ends_whatever_the_rules_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left over is done a moment later."""
+    table = sleepers("A")
+    monkeypatch.setattr(Sleeping, "plan", lambda _self, devices, _now: ([], list(devices)))
+    table.core.handle(DeviceSeen(DEVICE, TOTAL * GIB), 1.0)
+    assert table.core.unsettled == 1
+    assert table.core.deadline() == 1.0 + AGAIN_SECONDS
 
 
 def test_who_goes_on_does_what_it_was_told() -> None:
