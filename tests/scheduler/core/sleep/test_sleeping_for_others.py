@@ -14,6 +14,7 @@ from nvshare.scheduler.core.events import (
     ContainerFound,
     DeviceSeen,
     Event,
+    GangJoined,
     GrowthRequested,
     LockRequested,
     MemoryFreed,
@@ -279,3 +280,19 @@ def test_with_a_small_reserve_all_of_it_stays_free_for_a_wake() -> None:
     table.has("C", 10, 4)
     assert table.feed(WakeWanted(ord("A"))) == ["evict C 3"]
     assert "wake A" in table.has("C", 10, 3)
+
+
+def test_a_moment_to_sleep_outlives_what_happens_to_a_gang_elsewhere() -> None:
+    """D works with X on another GPU. What X does there has both planned anew, and A is to sleep at the same moment."""
+    table = full()
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    table.feed(ClientRegistered(ord("X"), OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+    for name in "DX":
+        table.feed(GangJoined(ord(name), "key", 2, 1))
+    table.asks("D")
+    table.comes("E")
+    assert table.grows("E", 0) == []
+    assert table.core.deadline() == 1.0
+    table.feed(ResidencyReported(ord("X"), 0, GIB, 0))
+    assert table.timer() == ["sleep A"]
+    assert table.now == 1.0

@@ -130,8 +130,10 @@ class Gangs:
         """Whether gangs have a say in what is to be done on a device; then ``reconcile`` does it."""
         return bool(device.ganged or self._belonging.touched or device.lock.frozen or self._may_freeze(now))
 
-    def reconcile(self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
-        """Makes a device, and all that gangs connect with it, follow the rules again."""
+    def reconcile(
+        self, device: Device, now: float, new_grant: Callable[[], int], actions: list[Action]
+    ) -> list[Device]:
+        """Makes a device, and all that gangs connect with it, follow the rules again; returns them all."""
         devices = self._belonging.connected(device)
         self._belonging.touched.clear()
         actions += self._belonging.reports
@@ -157,6 +159,7 @@ class Gangs:
                 if client.state is ClientState.HOLDING:
                     device.wake_at(client.since + HELPING_SECONDS)
             self._belonging.rest(gang)
+        return devices
 
     def _settle(self, devices: list[Device], now: float, new_grant: Callable[[], int], actions: list[Action]) -> bool:
         """Applies all rules once; whether they changed nothing that one of them goes by."""
