@@ -3,7 +3,7 @@
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      the tests that need neither a GPU nor a cluster, in eight to ten minutes
 #   make soak      those of them that take long: wheels, sanitizers, programs that swap and die, chaos; then the random drivers of
-#                  the scheduler's core with new seeds, for SOAK_MINUTES=10
+#                  the scheduler's core with new seeds; DRIVERS_ARGS="--minutes 10" says for how long
 #   make check     what lint does, C warnings, layout rules, generated files
 #   make lint      linters, formats, types
 #   make format    format Python and C
@@ -31,7 +31,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
-SOAK_MINUTES ?= 10
+DRIVERS_ARGS ?= --minutes 10
 PINNED ?= dist/deploy
 
 # The stamps carry the digest of what they stand for, so a changed file is noticed whatever its time says.
@@ -55,7 +55,7 @@ test: libs
 
 soak: libs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "soak and not gpu and not e2e" $(PYTEST_ARGS)
-	$(BIN)/python -m tests.random_drivers --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m tests.random_drivers $(DRIVERS_ARGS)
 
 lint: setup
 	$(BIN)/ruff check

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ sys.modules["broken"] = types.SimpleNamespace(BrokenMachine=BrokenMachine)
 drivers.MODULES = {"BrokenMachine": "broken"}
 sys.exit(program.main())
 """
+
+ONE_DRIVER = "drivers.MODULES = {'LimitMachine': drivers.MODULES['LimitMachine']}"
 
 
 def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,9 +68,30 @@ def test_a_failure_shows_its_example(tmp_path: Path) -> None:
 def test_the_first_failure_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Rounds of all drivers go on for the time; one that fails ends them, with what repeats it."""
     monkeypatch.setattr(drivers, "MODULES", {"NoMachine": "there is none"})
-    assert program.play_for(60.0, 2) == 1
+    assert program.play_all(program.new_rounds(60.0), 2) == 1
     said = capsys.readouterr().out.splitlines()
     failed = [line.removeprefix("failed: ") for line in said if line.startswith("failed: ")]
     assert failed
     assert all(re.fullmatch(r"python -m tests\.random_drivers --driver NoMachine --seed \d+", line) for line in failed)
     assert set(failed) <= set(said)
+
+
+def test_the_same_text_brings_the_same_rounds() -> None:
+    """As many of each driver, of which none is played twice; another text brings other ones."""
+    rounds = list(program.rounds_of("a tree", 3))
+    assert rounds == list(program.rounds_of("a tree", 3))
+    assert Counter(name for name, _ in rounds) == dict.fromkeys(drivers.MODULES, 3)
+    assert len(set(rounds)) == len(rounds)
+    assert not set(rounds) & set(program.rounds_of("another tree", 3))
+
+
+def test_all_rounds_are_played(tmp_path: Path) -> None:
+    """Each prints what repeats it."""
+    alone = f"from tests.random_drivers import __main__ as program, drivers; {ONE_DRIVER}; sys.exit(program.main())"
+    result = run(tmp_path, "-c", f"import sys; {alone}", "--of", "a tree", "--rounds", "2", "--processes", "2")
+    assert result.returncode == 0, result.stdout
+    *said, last = result.stdout.splitlines()
+    assert {line.split()[-1] for line in said} == {
+        str(seed) for name, seed in program.rounds_of("a tree", 2) if name == "LimitMachine"
+    }
+    assert last == "2 rounds held"
