@@ -373,13 +373,16 @@ class Core:
     def _settle(self, now: float, actions: list[Action]) -> bool:
         """Does what follows from all that has changed; whether nothing more has changed by that."""
         changed, self._changed = self._changed, {}
-        planned = dict(changed)
+        planned: dict[str, Device] = {}
         for device in changed.values():
+            if device.uuid in planned:
+                continue
+            together = [device]
             if self._gangs.touch(device, now):
                 together = self._gangs.reconcile(device, now, self._new_grant, actions)
-                planned.update((each.uuid, each) for each in together)
             else:
                 actions += device.reconcile(now, self._new_grant)
+            planned.update((each.uuid, each) for each in together)
         if not self._sleeping.is_possible:
             return True
         more, touched = self._sleeping.plan(planned.values(), now)
