@@ -16,10 +16,10 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.lock.lines import lines
 from nvshare.scheduler.core.lock.lock import Lock
-from nvshare.scheduler.core.memory.admission import Sleepers
+from nvshare.scheduler.core.memory.admission import Sleepers, does_not_fit
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.moves import Moves
-from nvshare.scheduler.core.memory.queue import Ends
+from nvshare.scheduler.core.memory.queue import Ends, until_ends
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
@@ -160,20 +160,29 @@ class Device:
         memory = client.memory
         if client.state is ClientState.WAITING:
             self.lock.fall_asleep(client, now)
-        if not memory.pinned_measured and client.former_context_bytes is not None:
-            memory.pinned_bytes, memory.pinned_measured = client.former_context_bytes, True
-        elif not memory.pinned_measured:
-            assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
-            memory.pinned_bytes = UNKNOWN_CONTEXTS * assumed
+        if not memory.asleep:
+            self._guess_context(client)
         memory.fall_asleep()
         self.residency.forget_growth(client)
         self._recount(client)
 
     def come_back(self, client: Client, now: float) -> None:
-        """One that is asleep needs its context again."""
+        """One that is asleep needs its context again; ``fall_asleep`` has it wait for that without asking."""
         client.memory.come_back(client.ticket)
         self._recount(client)
         self.residency.ask(client, now)
+
+    def keeps_out(self, client: Client, now: float) -> str:
+        """Why one that comes back has to wait for others' ends; empty: it has not."""
+        growth = client.memory.growth
+        if growth is not None and growth.wait is not None:
+            return "" if growth.wait.for_sleep else growth.wait.reason
+        if growth is None:
+            reason = does_not_fit(client.memory.context_bytes) if self.residency.is_overtaken(client) else ""
+        else:
+            refusal = self.residency.admission.refusal(client, now)
+            reason = "" if refusal is None else refusal.reason
+        return reason and until_ends(reason)
 
     def wake(self, client: Client, now: float) -> None:
         """It has its context again, and hears from now on what it was told meanwhile."""
@@ -275,6 +284,17 @@ class Device:
     def _recount(self, client: Client) -> None:
         """What is known of a client's memory changed."""
         self.lock.resize(client, lambda: self.ledger.recount(client.memory))
+
+    def _guess_context(self, client: Client) -> None:
+        """It was not measured before its process slept, but maybe before its connection was cut."""
+        memory = client.memory
+        if memory.pinned_measured:
+            return
+        if client.former_context_bytes is not None:
+            memory.pinned_bytes, memory.pinned_measured = client.former_context_bytes, True
+        else:
+            assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
+            memory.pinned_bytes = UNKNOWN_CONTEXTS * assumed
 
     def _assume_context(self, client: Client) -> None:
         """It was assumed to have none, or a smaller one than there are here; but whoever wants to work has one."""

@@ -92,7 +92,8 @@ class CheckedCore(Core):
         for client in (client for device in devices for client in device.clients if waits(client)):
             number, process = client.client, self._clients[client.client][0].process
             # A process on several devices wakes on all of them.
-            mates = (number,) if process is None or process.state is not Sleep.COMING else process.clients
+            comes = process is not None and (process.state is Sleep.COMING or process.kept_out)
+            mates = process.clients if process is not None and comes else (number,)
             shown = [(self.client(each, now), on[each], each in for_sleep) for each in mates]
             if not any(reasons(each, place, devices, for_sleep=sleeps) for each, place, sleeps in shown):
                 yield client

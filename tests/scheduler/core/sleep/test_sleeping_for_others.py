@@ -205,6 +205,51 @@ def test_a_process_sleeps_and_wakes_on_all_of_its_devices() -> None:
     assert core.handle_timer(core.deadline() or 0.0) == [Sleep(5, tuple(clients[5]))]
 
 
+def test_who_waits_for_ends_on_one_of_its_devices_keeps_nothing_of_the_other() -> None:
+    """There is no room for its context on the second one; another one wakes beside it, and it does when there is."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    core = table.core
+    clients = {process: [wide(table, process, device) for device in (DEVICE, OTHER)] for process in (5, 6)}
+    core.handle(PinnedMeasured(clients[5][1], 4 * GIB), 1.0)
+    for process in clients:
+        core.handle(SleepAsked(process), 1.0)
+        core.handle(FellAsleep(process), 1.0)
+    core.handle(ClientRegistered(7, OTHER, 12 * GIB, ClaimedState.IDLE, backend=Backend.NATIVE), 2.0)
+    core.handle(PinnedMeasured(7, GIB), 2.0)
+    assert wakes_of(table, WakeWanted(5)) == []
+    kept_out = [core.client(number, 2.0) for number in clients[5]]
+    assert [client.pinned_bytes for client in kept_out] == [0, 0]
+    assert all(client.swap and "others have to end" in client.swap.wait for client in kept_out)
+    measured = DeviceSeen(DEVICE, TOTAL * GIB), DeviceSeen(OTHER, TOTAL * GIB)
+    for events, process in ([WakeWanted(6)], 6), ([ClientGone(7), MemoryFreed(7)], 5):
+        said = [wakes_of(table, each) for each in (*events, *measured)]
+        assert said[-1] == [Wake(process, tuple(clients[process]))]
+        assert not wakes_of(table, Woke(process))
+    assert all((swap := core.client(number, 2.0).swap) and not swap.wait for number in clients[5])
+
+
+@pytest.mark.parametrize("devices", [(OTHER,), (DEVICE, OTHER)])
+def test_who_is_overtaken_on_its_way_back_waits_for_ends(devices: tuple[str, ...]) -> None:
+    """It had room for its context; a program whose memory does not swap takes that before it is awake."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    core, clients = table.core, [wide(table, 5, device) for device in devices]
+    core.handle(PinnedMeasured(clients[-1], 4 * GIB), 1.0)
+    core.handle(SleepAsked(5), 1.0)
+    core.handle(FellAsleep(5), 1.0)
+    assert wakes_of(table, WakeWanted(5)) == []
+    seen = DeviceSeen(DEVICE, TOTAL * GIB), DeviceSeen(OTHER, TOTAL * GIB)
+    comes = ClientRegistered(7, OTHER, 12 * GIB, ClaimedState.IDLE, backend=Backend.NATIVE), PinnedMeasured(7, GIB)
+    assert not any(wakes_of(table, event) for event in (*comes, *seen))
+    kept_out = [core.client(number, 2.0) for number in clients]
+    assert [client.pinned_bytes for client in kept_out] == [0] * len(clients)
+    assert {client.swap and client.swap.wait for client in kept_out} == {
+        "4096 MiB more that can't move would not fit the device; others have to end"
+    }
+    assert [wakes_of(table, event) for event in (ClientGone(7), MemoryFreed(7), *seen)][-1] == [Wake(5, tuple(clients))]
+
+
 def test_it_wakes_when_a_measurement_shows_the_room() -> None:
     """Somebody unknown took what its context needs, and B has to leave for that."""
     table = sleepers("A", context=1)
@@ -296,3 +341,13 @@ def test_a_moment_to_sleep_outlives_what_happens_to_a_gang_elsewhere() -> None:
     table.feed(ResidencyReported(ord("X"), 0, GIB, 0))
     assert table.timer() == ["sleep A"]
     assert table.now == 1.0
+
+
+@pytest.mark.parametrize(("fixed", "answer"), [(5, "allot B 8 as 1"), (6, "refuse B 1")])
+def test_who_can_sleep_no_more_leaves_room_for_a_sleepers_context(fixed: int, answer: str) -> None:
+    """B is never asleep once it has memory that can't move; A's context has room beside all that B has."""
+    table = sleepers("A", context=1)
+    comes(table, "B", 8)
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    assert answer in table.grows("B", 8, fixed=fixed)

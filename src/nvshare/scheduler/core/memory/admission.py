@@ -9,8 +9,9 @@ more is known. A growth fits if each of this does:
    requests (requests.py), with some headroom for contexts that may still come.
 3. *Others.* The footprint of each client still fits beside all unmovable memory, a context included. So every client
    can be wholly on the device, one at a time. A context may count on the reserve, and on the memory of contexts that
-   wait as it does: it comes first. One that is asleep fits with its context when all others sleep that ever may. One
-   that comes back is not kept asleep by its own size: it was there with it, and what its context takes was a guess.
+   wait as it does: it comes first. One that is asleep fits with its context when all others sleep that ever may, and
+   so does the largest such context beside each client that never sleeps: no such one takes more. One that comes back
+   is not kept asleep by its own size: it was there with it, and what its context takes was a guess.
 4. *Host memory.* Whichever client is wholly in, as much of the others can leave as lacks then.
 5. *Requests.* What is granted of memory requests is still there beside all that, host memory as it is.
 
@@ -75,6 +76,9 @@ class Sleepers(Protocol):
 
         ``beside``: without those of this one's process.
         """
+
+    def stays(self, client: Client) -> bool:
+        """Whether its process never sleeps, whatever it does."""
 
     def willing_bytes(self, client: Client | None) -> int:
         """What the contexts of all take that may sleep some time, whatever they do now, when ``client`` has its own;
@@ -205,12 +209,22 @@ class Admission:
     ) -> str | None:
         """Who would not be wholly on the device any more, with what has these sizes, where so much is left for it."""
         comes_back = client.memory.growth is not None and client.memory.growth.wakes
+        stays = self._sleepers.stays(client)
+        others = (each for each in self.clients.values() if view.sleeps(each) and each is not client)
+        beside_bytes = max(map(view.context_bytes, others), default=0) if stays else 0
         for each, size in zip(self.clients.values(), sizes, strict=True):
             sleeps = view.sleeps(each) and each is not client
+            if sleeps and comes_back and not stays:
+                # It will sleep again: there is as much for that one then as there was.
+                continue
             needed = size + view.context_bytes(each) if sleeps else size
             if comes_back and each is client:
-                continue
+                needed = 0
+            if beside_bytes and not sleeps and self._sleepers.stays(each):
+                sleeps, needed = True, size + beside_bytes
             if needed > left_bytes + (willing_bytes if sleeps else 0) or view.is_unknown(each):
+                if not needed:
+                    return does_not_fit(client.memory.more_unmovable_bytes)
                 owner = "its own" if each is client else f"client {each.number}'s"
                 return f"{owner} {needed // MIB} MiB that swap would not fit the device any more"
         if any(estate.memory.pledged_bytes > left_bytes + estate.charge_bytes for estate in view.gone):
@@ -313,6 +327,11 @@ class Admission:
         """Who does not say what it goes by."""
         late = (each for each in self.clients.values() if now >= each.memory.progress_at + self._grace_seconds)
         return frozenset(each.number for each in late if not each.memory.is_heard)
+
+
+def does_not_fit(size: int) -> str:
+    """Why a growth is not possible that brings so much which can't move, be it a context."""
+    return f"{size // MIB} MiB more that can't move would not fit the device"
 
 
 def _cannot_leave(arenas: Sequence[Arena], left_bytes: int) -> str | None:

@@ -55,7 +55,7 @@ class Queue:
                 return False
             if growth.wait is not None and growth.wait.given_up:
                 return False
-        self._put(client, growth, Wait(_until_ends(reason)))
+        self._put(client, growth, Wait(until_ends(reason)))
         return True
 
     def put_off(self, client: Client) -> None:
@@ -106,7 +106,7 @@ class Queue:
                 continue
             if found is None or not (growth.wakes or _wants_to(client)):
                 return client
-            self._put(client, growth, replace(wait, reason=_until_ends(found.reason), for_sleep=False))
+            self._put(client, growth, replace(wait, reason=until_ends(found.reason), for_sleep=False))
         self._found_for = found_for
         return self._given_up(now)
 
@@ -156,7 +156,8 @@ def _order(client: Client) -> tuple[int, int]:
     return -client.priority, _waits(client)[0].ticket
 
 
-def _until_ends(reason: str) -> str:
+def until_ends(reason: str) -> str:
+    """Why a growth that is not possible waits."""
     return f"{reason}; others have to end"
 
 

@@ -142,6 +142,13 @@ class Residency:
         """Whether there is what has to be free when one wakes whose context was admitted: others come after it."""
         return self._free_to_wake_bytes >= 0
 
+    def is_overtaken(self, client: Client) -> bool:
+        """Whether others took meanwhile what can't move and was there for one that comes back, and none of them could
+        sleep."""
+        charged = sum([each.memory.charge_bytes for each in self.present.clients.values()])
+        most = self._free_to_wake_bytes + charged + self.ledger.departed_bytes
+        return client.is_coming_back and most < 0 and not self.sleepers.able(client)
+
     @property
     def _free_to_wake_bytes(self) -> int:
         ahead_bytes = sum(client.memory.ahead_bytes for client in self.clients.values())

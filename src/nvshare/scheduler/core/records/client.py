@@ -193,8 +193,9 @@ class Client:
         granted of its container's memory request."""
         elapsed, memory = now - self.since, self.memory
         swap = memory.snapshot(now) if memory.swaps else None
-        if swap is not None and self.process is not None and self.process.stands_still:
-            swap = replace(swap, still_seconds=max(swap.still_seconds, self.process.still_seconds(now)))
+        if swap is not None and self.process is not None:
+            still_seconds = max(swap.still_seconds, self.process.still_seconds(now))
+            swap = replace(swap, still_seconds=still_seconds, wait=self.process.kept_out or swap.wait)
         return ClientSnapshot(
             client=self.number,
             state=self._shown_state,

@@ -212,8 +212,8 @@ class Memory:
 
     def fall_asleep(self) -> None:
         """It has nothing on the device any more; what its context took is what it is taken to take again."""
-        self.asleep, self.has_context = True, False
-        self.slept_measured, self.pinned_measured = self.pinned_measured, False
+        self.slept_measured = self.pinned_measured or (self.asleep and self.slept_measured)
+        self.asleep, self.has_context, self.pinned_measured = True, False, False
         self.context_at = float("-inf")
         self.growth = None
 

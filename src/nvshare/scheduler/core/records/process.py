@@ -58,6 +58,8 @@ class Process:
     """
     gives_way_on: set[str] = field(default_factory=set)
     """The devices where it is to sleep next for one that was before it; its clients are granted no lock meanwhile."""
+    kept_out: str = ""
+    """Why it waits for others' ends on one of its devices, and asks for room on none; empty: it does not."""
     wanted: bool = False
     """A call waits at its door, or the operator wants it awake."""
     reason: str = ""

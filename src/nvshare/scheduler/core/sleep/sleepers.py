@@ -23,6 +23,10 @@ class Sleepers:
         """See ``memory.admission.Sleepers``."""
         return any(each.is_coming_back for each, _ in self._sleeping.on(self._device))
 
+    def stays(self, client: Client) -> bool:
+        """See ``memory.admission.Sleepers``."""
+        return client.process is None or bool(self._sleeping.reasons.unwilling(client.process))
+
     def willing_bytes(self, client: Client | None) -> int:
         """See ``memory.admission.Sleepers``."""
         there = self._sleeping.on(self._device)

@@ -304,6 +304,8 @@ class Sleeping:
                 del self._moving[process.number]
             case Sleep.LOADING if self.storing.is_back(process, actions) and self._may_come(process):
                 return self._come(process, now)
+            case Sleep.COMING if reason := self._kept_out(process, now):
+                return self._stay_asleep(process, reason, now)
             case Sleep.COMING if all(client.memory.has_context for client in self._clients_of(process)):
                 if self._has_room(process, actions, now):
                     process.state, process.measured = Sleep.WAKING, False
@@ -350,9 +352,25 @@ class Sleeping:
         return all(each.checked and each.is_free_to_wake for each in rooms)
 
     def _come(self, process: Process, now: float) -> list[Device]:
-        process.state = Sleep.COMING
         for client in self._clients_of(process):
             self._device_of(client).come_back(client, now)
+        if reason := self._kept_out(process, now):
+            self._stay_asleep(process, reason, now)
+            return []
+        process.state, process.kept_out = Sleep.COMING, ""
+        return self._devices_of(process)
+
+    def _kept_out(self, process: Process, now: float) -> str:
+        """Why one that comes back is to keep room on none of its devices: on one others have to end. Who waits for that
+        on its only one keeps none."""
+        clients = [each for each in self._clients_of(process) if len(process.clients) > 1 or each.is_coming_back]
+        reasons = (self._device_of(client).keeps_out(client, now) for client in clients)
+        return next(filter(None, reasons), "")
+
+    def _stay_asleep(self, process: Process, reason: str, now: float) -> list[Device]:
+        process.state, process.kept_out, process.measured = Sleep.LOADING, reason, False
+        for client in self._clients_of(process):
+            self._device_of(client).fall_asleep(client, now)
         return self._devices_of(process)
 
     def _relieve(self, device: Device, now: float) -> list[Device]:
