@@ -109,7 +109,7 @@ class Core:
             GangJoined: self._gangs.handle,
             GangLeft: self._gangs.handle,
             ClientIdle: self._gangs.idles,
-            SleepOffered: self._sleeping.offer,
+            SleepOffered: self._offer_sleep,
             OwnerFound: self._sleeping.storing.sharing.own,
             ClientGone: self._gone,
         }
@@ -129,10 +129,9 @@ class Core:
             recorder(event, now)
             return
         number: int = event.client  # type: ignore[union-attr]
-        found = self._clients.get(number)
-        if found is None:
+        if number not in self._clients:
             raise IllegalEvent(f"client {number} is unknown", event)
-        client, device = found
+        client, device = self._clients[number]
         if self._client_recorders[type(event)](event, client, device, now):
             self._changed[device.uuid] = device
 
@@ -235,7 +234,10 @@ class Core:
         client.container = self._containers.enter(client.number, event.container, event.terms)
         device.lock.turns.enter(client, now)
         self._members_changed(client.container, now)
-        self._sleeping.look_again(client, now)
+        return False
+
+    def _offer_sleep(self, event: SleepOffered, client: Client, device: Device, now: float) -> bool:
+        self._mark(*self._sleeping.offer(event, client, device, now))
         return False
 
     # What else happened.
@@ -354,15 +356,14 @@ class Core:
 
     def _members_changed(self, container: Container, now: float) -> None:
         """There are other clients in a container, or it has other terms."""
-        used = set()
+        used: set[Device] = set()
         for number in container.clients:
             client, device = self._clients[number]
             device.lock.turns.renew(client, now)
             device.limits.update(client)
             device.requests.update(client)
-            self._sleeping.look_again(client, now)
-            used.add(device.uuid)
-        self._mark(*(device for uuid, device in self._devices.items() if uuid in used))
+            used |= {device, *self._sleeping.look_again(client, now)}
+        self._mark(*(device for device in self._devices.values() if device in used))
 
     def _known(self, uuid: str, event: Event) -> Device:
         device = self._devices.get(uuid)
@@ -377,12 +378,12 @@ class Core:
         for device in changed.values():
             if device.uuid in planned:
                 continue
-            together = [device]
             if self._gangs.touch(device, now):
                 together = self._gangs.reconcile(device, now, self._new_grant, actions)
+                planned.update((each.uuid, each) for each in together)
             else:
+                planned[device.uuid] = device
                 actions += device.reconcile(now, self._new_grant)
-            planned.update((each.uuid, each) for each in together)
         if not self._sleeping.is_possible:
             return True
         more, touched = self._sleeping.plan(planned.values(), now)

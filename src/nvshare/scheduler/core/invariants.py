@@ -5,7 +5,7 @@
    not wait for their ends.
 2. A plan promises no memory that is not there: of a device, of the host, or of a container's limit. What it promises is
    counted at its worst: each client may go by anything that it was told and has not answered.
-3. A plan that says no moment rests: as long as nothing happens there is nothing more to do.
+3. A plan that says no moment of a device rests there: as long as nothing happens there is nothing more to do.
 
 A scheduler that is run with ``NVSHARE_DEBUG=1`` looks after every plan, and so do the tests.
 """
@@ -39,13 +39,13 @@ class CheckedCore(Core):
         for what, size in self._promised().items():
             if size > max(0, before.get(what, 0)):
                 self._broken(f"{size} bytes more are promised than there are: {what}")
-        if self.deadline() is not None or self._is_owed():
+        if self._changed or self._is_owed():
             return actions
-        self._changed.update(self._devices)
+        self._changed.update((uuid, device) for uuid, device in self._devices.items() if device.deadline is None)
         again = super().plan(now)
         if again:
             self._broken(f"a plan does not rest: {again} is to be done after {actions}")
-        for client in self._waiting_for_nothing(now):
+        for client in self._waiting_for_nothing(now) if self.deadline() is None else ():
             self._broken(f"a client waits for ever: {client}")
         return actions + again
 

@@ -55,7 +55,7 @@ def test_the_last_in_line_sleeps_for_the_first() -> None:
 
 def test_a_core_that_lets_them_wait_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """To their user it would look as if others had to end."""
-    monkeypatch.setattr(Relief, "choose", lambda *_: (None, False))
+    monkeypatch.setattr(Relief, "choose", lambda *_: (None, []))
     table = crowd()
     with pytest.raises(AssertionError, match="a client waits for ever"):
         table.asks("A")

@@ -39,30 +39,32 @@ class Relief:
 
     def choose(
         self, device: Device, there: Collection[tuple[Client, Process]], now: float
-    ) -> tuple[Process | None, bool]:
-        """Who of those on a device is to sleep next for others; and whether the lock has to look again.
+    ) -> tuple[Process | None, list[Device]]:
+        """Who of those on a device is to sleep next for others; and on which devices the lock has to look again.
 
         ``there``: its clients whose processes can sleep.
         """
         needy = self._needy[device.uuid] = device.needy(now)
         processes = {process.number: process for _, process in there}.values()
         lacks = needy is not None or self._storing.lacks or any(each.state is Sleep.COMING for each in processes)
-        lock, news = device.lock, device.lock.blocking.is_sleep_lacking is not lacks
+        lock = device.lock
+        touched = [device] if lock.blocking.is_sleep_lacking is not lacks else []
         # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
         lock.blocking.is_sleep_lacking = lacks
         leaving = any(process.leaves and not self._stands_still(process) for process in processes)
         able = [] if leaving else [process for process in processes if self._may_be_chosen(process, needy)]
         first = min(able, key=self._order, default=None)
         for process in processes:
-            holds_back = {device.uuid} if process is first and needy is not None else set()
-            news |= process.gives_way_on & {device.uuid} != holds_back
-            process.gives_way_on = process.gives_way_on - {device.uuid} | holds_back
+            if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
+                process.gives_way_on ^= {device.uuid}
+                touched += [self._clients[number][1] for number in process.clients]
         makers: Collection[int] = ()
         if needy is not None and first is None and not leaving:
             holding = [client for client, _ in there if client.holds]
             makers = [client.number for client in holding if self.could_sleep(client) and client is not needy]
-        news |= lock.way.ask(needy if makers else None, frozenset(makers))
-        return first, news
+        if lock.way.ask(needy if makers else None, frozenset(makers)):
+            touched.append(device)
+        return first, touched
 
     def may_sleep(self, process: Process) -> bool:
         """Whether its clients do nothing, or wait behind who lacks room on one of its devices."""

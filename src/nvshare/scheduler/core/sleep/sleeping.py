@@ -84,8 +84,8 @@ class Sleeping:
 
     # What happened.
 
-    def offer(self, event: SleepOffered, client: Client, device: Device, now: float) -> bool:
-        """The process of a client can sleep."""
+    def offer(self, event: SleepOffered, client: Client, device: Device, now: float) -> list[Device]:
+        """The process of a client can sleep; on which devices that may change something."""
         if not client.memory.swaps:
             raise IllegalEvent(f"client {client.number} does not swap", event)
         process = self._processes.get(event.process)
@@ -106,7 +106,7 @@ class Sleeping:
                 process.measured = False
             self._moving[process.number] = process
             self.storing.look_again()
-        return True
+        return self._devices_of(process)
 
     def gone(self, client: Client, device: Device) -> None:
         """A client is gone."""
@@ -156,11 +156,13 @@ class Sleeping:
         self.storing.look_again()
         return self._devices_of(process)
 
-    def look_again(self, client: Client, now: float) -> None:
-        """Its terms changed."""
-        if client.process is not None:
-            client.process.rests = self._idle_seconds(client.process) < float("inf")
-            self._set_alarm(client.process, now)
+    def look_again(self, client: Client, now: float) -> list[Device]:
+        """Its terms changed; on which devices that may change something."""
+        if client.process is None:
+            return []
+        client.process.rests = self._idle_seconds(client.process) < float("inf")
+        self._set_alarm(client.process, now)
+        return self._devices_of(client.process)
 
     # What is to be done.
 
@@ -346,10 +348,8 @@ class Sleeping:
         unknown = [device for device in devices if device.residency.lacks_for_contexts(now)]
         for device in unknown:
             device.wake_at(now + REST_SECONDS)
-        if unknown:
-            return False
         rooms = [device.residency for device in devices]
-        return all(each.checked and each.is_free_to_wake for each in rooms)
+        return not unknown and all(each.checked and each.is_free_to_wake for each in rooms)
 
     def _come(self, process: Process, now: float) -> list[Device]:
         for client in self._clients_of(process):
@@ -378,8 +378,7 @@ class Sleeping:
         there = self.on(device.uuid)
         if not there:
             return []
-        chosen, news = self.relief.choose(device, there, now)
-        touched = [device] if news else []
+        chosen, touched = self.relief.choose(device, there, now)
         if chosen is None:
             return touched
         clients = self._clients_of(chosen)
