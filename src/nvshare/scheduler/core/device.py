@@ -158,10 +158,12 @@ class Device:
     def fall_asleep(self, client: Client, now: float) -> None:
         """A client that swaps has nothing on the device any more, not even a context; nor does it wait for the lock."""
         memory = client.memory
+        if not memory.asleep:
+            # Who did not wait is behind those that do when it is wanted again.
+            client.keeps_place = False
+            self._guess_context(client)
         if client.state is ClientState.WAITING:
             self.lock.fall_asleep(client, now)
-        if not memory.asleep:
-            self._guess_context(client)
         memory.fall_asleep()
         self.residency.forget_growth(client)
         self._recount(client)

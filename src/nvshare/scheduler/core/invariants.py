@@ -112,7 +112,9 @@ def _owes(client: Client) -> bool:
     if memory.asleep:
         return away.goes_to is not None or away.asked_bytes > 0 or away.is_made
     registers = memory.arena_asked_bytes > 0 or memory.usable_bytes < memory.arena_bytes
-    return not memory.is_heard or registers or memory.is_moving
+    # Who registers asks for its first context at once.
+    is_new = memory.ahead_bytes > 0 and memory.growth is None
+    return not memory.is_heard or registers or memory.is_moving or is_new
 
 
 def waits(client: ClientSnapshot) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from nvshare.scheduler.core.actions import Grant, Sleep, Wake
@@ -351,3 +353,29 @@ def test_who_can_sleep_no_more_leaves_room_for_a_sleepers_context(fixed: int, an
     table.feed(SleepAsked(ord("A")))
     falls_asleep(table, "A")
     assert answer in table.grows("B", 8, fixed=fixed)
+
+
+def test_who_wakes_and_asks_for_nothing_is_behind_others_the_next_time() -> None:
+    """There is room for one context. A comes back for a call that needs no turn, and sleeps again for C."""
+    table = full()
+    for name in "BCD":
+        assert table.feed(SleepAsked(ord(name))) == [f"sleep {name}"]
+        table.feed(FellAsleep(ord(name)))
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB - GIB // 4))
+
+    def changes(falls: str, wakes: str) -> None:
+        assert f"sleep {falls}" in itertools.chain(*(table.timer() for _ in range(10)))
+        assert f"wake {wakes}" in table.feed(FellAsleep(ord(falls)))
+        table.feed(Woke(ord(wakes)))
+        table.has(wakes, 0, 0)
+        table.feed(PinnedMeasured(ord(wakes), GIB))
+
+    table.feed(WakeWanted(ord("B")))
+    changes("A", "B")
+    table.feed(WakeWanted(ord("A")))
+    changes("B", "A")
+    table.feed(WakeWanted(ord("C")))
+    changes("A", "C")
+    table.feed(WakeWanted(ord("D")))
+    table.feed(WakeWanted(ord("A")))
+    changes("C", "D")

@@ -137,8 +137,7 @@ class Sleeping:
         process = self._processes.get(event.process)
         if process is None:
             raise IllegalEvent(f"process {event.process} has no clients that can sleep", event)
-        allowed = _ALLOWED.get(type(event))
-        if allowed is not None and process.state not in allowed:
+        if process.state not in _ALLOWED.get(type(event), Sleep):
             raise IllegalEvent(f"process {process.number} is {process.state.name.lower()}", event)
         match event:
             case SleepAsked():
@@ -225,13 +224,15 @@ class Sleeping:
 
     def _fall_asleep(self, process: Process, now: float) -> None:
         """It was told to, or registered asleep."""
-        process.state = Sleep.LOADING if process.wanted else Sleep.ASLEEP
+        wanted, process.wanted, process.state = process.wanted, False, Sleep.ASLEEP
         process.reason, process.asked = "", False
         process.slept_at, process.waited = now, not is_idle(self._clients_of(process))
         process.sleeps += 1
         lose_patience(process, self._clients_of(process), 1)
         for client in self._clients_of(process):
             self._device_of(client).fall_asleep(client, now)
+        if wanted:
+            self._want(process)
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.reason, process.never = event.reason, event.final
@@ -361,8 +362,7 @@ class Sleeping:
         return self._devices_of(process)
 
     def _kept_out(self, process: Process, now: float) -> str:
-        """Why one that comes back is to keep room on none of its devices: on one others have to end. Who waits for that
-        on its only one keeps none."""
+        """Why one that comes back may keep no room: others have to end. Who asks on its only device keeps none."""
         clients = [each for each in self._clients_of(process) if len(process.clients) > 1 or each.is_coming_back]
         reasons = (self._device_of(client).keeps_out(client, now) for client in clients)
         return next(filter(None, reasons), "")
