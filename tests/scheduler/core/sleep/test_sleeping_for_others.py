@@ -355,6 +355,23 @@ def test_who_can_sleep_no_more_leaves_room_for_a_sleepers_context(fixed: int, an
     assert answer in table.grows("B", 8, fixed=fixed)
 
 
+def test_who_can_sleep_no_more_has_what_it_has_beside_who_is_awake() -> None:
+    """B's own memory fits when C sleeps, with A's context beside it when D does as well: C is put to sleep for it."""
+    table = sleepers("A", context=1)
+    comes(table, "B", 8)
+    for name in "CD":
+        table.comes(name, 0)
+        table.grows(name, 0)
+        table.has(name, 0, 0)
+        table.feed(PinnedMeasured(ord(name), GIB))
+        table.feed(SleepOffered(ord(name), ord(name)))
+    table.feed(SleepAsked(ord("A")))
+    falls_asleep(table, "A")
+    assert table.grows("B", 8, fixed=4.5) == []
+    assert table.timer() == ["sleep C"]
+    assert "allot B 8 as 1" in table.feed(FellAsleep(ord("C")))
+
+
 def test_who_wakes_and_asks_for_nothing_is_behind_others_the_next_time() -> None:
     """There is room for one context. A comes back for a call that needs no turn, and sleeps again for C."""
     table = full()

@@ -220,9 +220,10 @@ class Admission:
             needed = size + view.context_bytes(each) if sleeps else size
             if comes_back and each is client:
                 needed = 0
-            if beside_bytes and not sleeps and self._sleepers.stays(each):
-                sleeps, needed = True, size + beside_bytes
-            if needed > left_bytes + (willing_bytes if sleeps else 0) or view.is_unknown(each):
+            is_beside = beside_bytes > 0 and not sleeps and self._sleepers.stays(each)
+            lacks_beside = is_beside and size + beside_bytes > left_bytes + willing_bytes
+            lacks = needed > left_bytes + (willing_bytes if sleeps else 0)
+            if lacks or lacks_beside or view.is_unknown(each):
                 if not needed:
                     return does_not_fit(client.memory.more_unmovable_bytes)
                 owner = "its own" if each is client else f"client {each.number}'s"
