@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from nvshare.scheduler.core.actions import Action
@@ -205,14 +205,14 @@ class Device:
         for each in (*self.residency.growing.values(), *self.residency.queue.clients) if measured else ():
             self._assume_context(each)
 
-    def needy(self, now: float) -> Client | None:
-        """Who has room, for its memory or its context, only when others sleep that don't; of several, the first."""
+    def needy(self, now: float) -> Iterator[Client]:
+        """Who has room, for its memory or its context, only when others sleep that don't, in the order of turns."""
         residency, turns = self.residency, self.lock.turns
         waiting = [client for unit in turns.in_turn() for client in unit.coming]
         coming = [client for client in residency.clients.values() if client.is_coming_back]
         asking = (*residency.growing.values(), *residency.queue.clients, *coming, *waiting)
         in_order = sorted({client.number: client for client in asking}.values(), key=turns.place)
-        return next((client for client in in_order if residency.lacks_sleep(client, now)), None)
+        return (client for client in in_order if residency.lacks_sleep(client, now))
 
     # What is to be done.
 

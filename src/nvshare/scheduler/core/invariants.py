@@ -86,8 +86,7 @@ class CheckedCore(Core):
 
     def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
         devices = self.snapshot(now)
-        needy = [device.needy(now) for device in self._devices.values()]
-        for_sleep = {client.number for client in needy if client is not None}
+        for_sleep = {client.number for device in self._devices.values() for client in device.needy(now)}
         on = {client.client: device for device in devices for client in device.clients}
         for client in (client for device in devices for client in device.clients if waits(client)):
             number, process = client.client, self._clients[client.client][0].process

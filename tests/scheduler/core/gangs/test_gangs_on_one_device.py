@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import Backend, ClaimedState, ClientRegistered, DeviceSeen, Policy, QuantumSet
+from nvshare.scheduler.core.events import (
+    Backend,
+    ClaimedState,
+    ClientRegistered,
+    ContainerFound,
+    DeviceSeen,
+    PinnedMeasured,
+    Policy,
+    QuantumSet,
+)
 from nvshare.scheduler.core.lock.passing import passing
 from nvshare.scheduler.core.records.client import Client, Part
 from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.settings import Unresponsive
+from nvshare.scheduler.core.terms import Terms, WhenFull
 from nvshare.scheduler.core.transitions import ClientState
 from tests.scheduler.core.gangs.gang_node import Node
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
@@ -180,3 +190,20 @@ def test_nobody_passes_a_gang_of_which_a_footprint_is_unknown() -> None:
     """Nobody can say what is left beside it."""
     first, small = together(client(1, 11), client(2, None)), client(3, 1)
     assert passing([first, small], first, 2 * GIB, 2 * GIB, 16 * GIB, even=True) == []
+
+
+def test_a_gang_holds_together_again_when_a_context_waits() -> None:
+    """C's context takes the room that A and B need together, until it has to wait, since D would not fit beside it."""
+    table = Table(pinned=1)
+    for name, size in {"A": 6, "B": 5.75, "D": 12.25}.items():
+        table.comes(name, size, 0)
+        table.feed(PinnedMeasured(ord(name), GIB))
+    table.gang("AB")
+    table.now = 5.0
+    table.comes("C")
+    table.feed(ContainerFound(ord("C"), "c", Terms(when_full=WhenFull.WAIT)))
+    for name, size in {"A": 6, "B": 5.75, "D": 12.25}.items():
+        table.has(name, size, 0)
+    table.asks("A")
+    assert "grant A" in table.has("A", 6, 6)
+    assert table.grows("C", 0) == ["revoke A"]

@@ -126,3 +126,27 @@ def test_what_is_made_free_for_a_higher_class_wakes_nobody_of_a_lower_one() -> N
         table.feed(PinnedMeasured(ord(name), GIB))
         table.feed(SleepOffered(ord(name), ord(name)))
         table.feed(WakeWanted(ord(sleeps)))
+
+
+def test_who_can_not_come_in_sleeps_for_one_behind_it_that_asks_for_memory() -> None:
+    """A fits when B sleeps, and what B asks for fits when A does; who asks does not sleep."""
+    table = sleepers(context=1, reserve=0.25)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, GIB))
+    comes(table, "B")
+    table.comes("A", 13.25, 0)
+    table.feed(PinnedMeasured(ord("A"), GIB))
+    table.feed(SleepOffered(ord("A"), ord("A")))
+    table.asks("A")
+    assert table.grows("B", 1, fixed=1 / 64) == []
+    table.has("A", 13.25, 0)
+    table.asks("B")
+    assert "grant B" in table.has("B", 1, 1)
+    assert table.timer() == ["sleep A"]
+    assert "allot B 1 as 1" in table.feed(FellAsleep(ord("A")))
+    table.has("B", 1, 1, fixed=1 / 64)
+    table.feed(WakeWanted(ord("A")))
+    assert any("revoke B" in table.timer() for _ in range(10))
+    table.releases("B")
+    assert any("evict B 0" in table.timer() for _ in range(3))
+    assert "sleep B" in table.has("B", 1, 0, fixed=1 / 64)
+    assert "wake A" in table.feed(FellAsleep(ord("B")))

@@ -11,6 +11,9 @@ the other:
 - where there is no such one, and nobody in line for whom holders leave anyway, a holder leaves when its turn is over
   (lock/way.py). It is idle then, or waits behind.
 
+Where nobody can sleep for the first one now, the next one is helped. Who is in line and can't come in before others
+sleep is not before that one: who asks for memory does not sleep, so each of the two would wait for the other.
+
 Who is to sleep next is granted no lock, since it would have it before the one that lacks room, again and again. So
 nobody keeps another one out for good that could sleep.
 """
@@ -35,7 +38,7 @@ class Relief:
         """``clients``: all there are, by number."""
         self._clients, self._reasons, self._storing = clients, reasons, storing
         self._needy: dict[str, Client | None] = {}
-        """The first of each device that lacks room; None: nobody does."""
+        """For whom others sleep on each device; None: nobody lacks room."""
 
     def choose(
         self, device: Device, there: Collection[tuple[Client, Process]], now: float
@@ -44,25 +47,18 @@ class Relief:
 
         ``there``: its clients whose processes can sleep.
         """
-        needy = self._needy[device.uuid] = device.needy(now)
         processes = {process.number: process for _, process in there}.values()
+        needy, first, makers = self._help(device, there, now)
         lacks = needy is not None or self._storing.lacks or any(each.state is Sleep.COMING for each in processes)
         lock = device.lock
         touched = [device] if lock.blocking.is_sleep_lacking is not lacks else []
         # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
         lock.blocking.is_sleep_lacking = lacks
-        leaving = any(process.leaves and not self._stands_still(process) for process in processes)
-        able = [] if leaving else [process for process in processes if self._may_be_chosen(process, needy)]
-        first = min(able, key=self._order, default=None)
         for process in processes:
             if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
                 process.gives_way_on ^= {device.uuid}
                 touched += [self._clients[number][1] for number in process.clients]
-        makers: Collection[int] = ()
-        if needy is not None and first is None and not leaving:
-            holding = [client for client, _ in there if client.holds]
-            makers = [client.number for client in holding if self.could_sleep(client) and client is not needy]
-        if lock.way.ask(needy if makers else None, frozenset(makers)):
+        if lock.way.ask(needy if makers else None, makers):
             touched.append(device)
         return first, touched
 
@@ -87,23 +83,45 @@ class Relief:
 
     # The rest is its own.
 
-    def _may_be_chosen(self, process: Process, needy: Client | None) -> bool:
-        if process.state is not Sleep.AWAKE or self._stands_still(process) or self._reasons.unable(process):
-            return False
-        if needy is None:
-            return is_idle(self._clients_of(process)) and self._storing.helps(process)
-        return needy.process is not process and self._is_behind(process, needy)
+    def _help(
+        self, device: Device, there: Collection[tuple[Client, Process]], now: float
+    ) -> tuple[Client | None, Process | None, frozenset[int]]:
+        """The first on a device that lacks room and for which somebody sleeps, or may; which process is to sleep next
+        for that, or else which holders, by number, are to make way. None lacks room: who sleeps for host memory."""
+        processes = {process.number: process for _, process in there}.values()
+        leaving = [process for process in processes if process.leaves and not self._stands_still(process)]
+        able = [process for process in processes if self._may_be_chosen(process)]
+        first: Client | None = None
+        for needy in device.needy(now):
+            first = first or needy
+            self._needy[device.uuid] = needy
+            if any(process is not needy.process for process in leaving):
+                return needy, None, frozenset()
+            behind = [each for each in able if each is not needy.process and self._is_behind(each, needy)]
+            if behind:
+                return needy, min(behind, key=self._order), frozenset()
+            holding = [client for client, _ in there if client.holds and client is not needy]
+            makers = frozenset(client.number for client in holding if self.could_sleep(client))
+            if makers:
+                return needy, None, makers
+        self._needy[device.uuid] = first
+        helping = [each for each in able if is_idle(self._clients_of(each)) and self._storing.helps(each)]
+        return first, None if first or leaving else min(helping, key=self._order, default=None), frozenset()
+
+    def _may_be_chosen(self, process: Process) -> bool:
+        return process.state is Sleep.AWAKE and not self._stands_still(process) and not self._reasons.unable(process)
 
     def _stands_still(self, process: Process) -> bool:
         """Whether it does not do what it was told, or would not: a client of it is late already."""
         return process.stands_still or any(each.silent or each.keeps_room for each in self._clients_of(process))
 
     def _is_behind(self, process: Process, needy: Client) -> bool:
-        """Whether its clients do nothing, or wait behind another one."""
+        """Whether its clients do nothing, or wait behind another one, or can't come in themselves as it is now."""
         for number in process.clients:
             client, device = self._clients[number]
             turns = device.lock.turns
-            if client.holds or (client.state is ClientState.WAITING and turns.place(client) < turns.place(needy)):
+            is_before = client.state is ClientState.WAITING and turns.place(client) < turns.place(needy)
+            if client.holds or (is_before and not device.residency.never_fits(client)):
                 return False
         return True
 
