@@ -33,6 +33,11 @@ def test_tables_exist() -> None:
     nobody(name(path) for path in TABLES if path not in CODE or lines(path) <= LONGEST)
 
 
+def test_every_file_is_text() -> None:
+    """What a person wrote or generated; nothing that a program left in the folder where it was tried."""
+    nobody(name(path) for path in tracked() if b"\0" in path.read_bytes())
+
+
 def test_names_say_what_is_inside() -> None:
     """No file or folder is called after nothing in particular."""
 
