@@ -179,6 +179,14 @@ def test_wrong_file(text: str, expected: str, file: Path) -> None:
     assert line.startswith(expected)
 
 
+def test_one_place_has_one_mount(file: Path) -> None:
+    """However it is written."""
+    (line,) = mistakes(
+        "extra_mounts: [{host_path: /a, container_path: /c}, {host_path: /b, container_path: /c/}]", file
+    )
+    assert "is wrong (/c is mounted twice); allowed: a list of mounts with host_path, " in line
+
+
 def test_every_mistake_is_named(file: Path) -> None:
     """Not only the first: nobody wants to restart a plugin four times."""
     found = mistakes("virtual_devices: 0\nmemry: native\nlog_format: xml\ninclude: [x, y]\n", file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path, PurePosixPath
@@ -166,6 +167,13 @@ def _mount(checked: BaseModel) -> ExtraMount:
     return ExtraMount(**dict(checked))
 
 
+def _apart(mounts: tuple[ExtraMount, ...]) -> tuple[ExtraMount, ...]:
+    places = Counter(PurePosixPath(mount.container_path) for mount in mounts)
+    if twice := [place for place, count in places.items() if count > 1]:
+        raise _refuse(f"{twice[0]} is mounted twice")
+    return mounts
+
+
 def _model(of: type[ExtraMount | Configuration], allowed: _Allowed) -> type[BaseModel]:
     """Checks the fields of that class, of which it has the order and the values where nothing is said."""
     found: dict[str, Any] = {}
@@ -241,7 +249,10 @@ _ALLOWED: Final[_Allowed] = {
     "log_format": (LogFormat, "text or json"),
     "log_level": (LogLevel, "debug, info, warning or error"),
     "extra_mounts": (
-        tuple[Annotated[_MOUNT, AfterValidator(_mount)], ...],  # type: ignore[valid-type]
+        Annotated[
+            tuple[Annotated[_MOUNT, AfterValidator(_mount)], ...],  # type: ignore[valid-type]
+            AfterValidator(_apart),
+        ],
         "a list of mounts with host_path, container_path and read_only",
     ),
     "extra_env": (
