@@ -222,7 +222,7 @@ class Core:
 
     def _gone(self, event: ClientGone, client: Client, device: Device, now: float) -> bool:
         self._gangs.gone(client, device, now)
-        self._sleeping.gone(client, device)
+        self._mark(*self._sleeping.gone(client, device))
         device.remove(client, now)
         del self._clients[event.client]
         self._containers.leave(event.client, client.container)

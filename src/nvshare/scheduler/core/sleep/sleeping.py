@@ -108,13 +108,13 @@ class Sleeping:
             self.storing.look_again()
         return self._devices_of(process)
 
-    def gone(self, client: Client, device: Device) -> None:
-        """A client is gone."""
+    def gone(self, client: Client, device: Device) -> list[Device]:
+        """A client is gone; on which other devices that may change something."""
         self.storing.gone(client)
         self.relief.forget(client)
         process = client.process
         if process is None:
-            return
+            return []
         del process.clients[client.number]
         process.gives_way_on.discard(device.uuid)
         there = self._on[device.uuid]
@@ -131,6 +131,7 @@ class Sleeping:
             self.storing.deadline, self._host.has_sleepers = None, False
         if process.is_asleep:
             self.storing.look_again()
+        return self._devices_of(process)
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
         """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""
@@ -313,6 +314,7 @@ class Sleeping:
                 if self._has_room(process, actions, now):
                     process.state, process.measured = Sleep.WAKING, False
                     actions.append(Wake(process.number, tuple(process.clients)))
+                    return self._devices_of(process)
             case _:
                 pass
         return []
@@ -339,10 +341,8 @@ class Sleeping:
         return len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
 
     def _has_room(self, process: Process, actions: list[Action], now: float) -> bool:
-        """Whether measurements show it that were made since it had room by what was known.
-
-        Not where first contexts that are being made may take that room: as much again as is assumed of each.
-        """
+        """Whether measurements show it that were made since it had room by what was known, with as much again as is
+        assumed of each first context that is being made."""
         devices = [device for device in self._devices_of(process) if device.ledger.total_measured]
         if not process.measured:
             self._measure(process, devices, actions)
