@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.core import Core
-from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import Sleep
 from nvshare.scheduler.core.settings import Settings
@@ -40,17 +39,14 @@ class CheckedCore(Core):
         for what, size in self._promised().items():
             if size > max(0, before.get(what, 0)):
                 self._broken(f"{size} bytes more are promised than there are: {what}")
-        if self._changed:
+        if self._changed or self._is_owed():
             return actions
-        resting = [each for each in self._devices.values() if each.deadline is None and not self._is_owed(each)]
-        all_rest = len(resting) == len(self._devices) and self.deadline() is None
-        # Those of a gang are planned together.
-        looked_at = [device for device in resting if all_rest or not self._gangs.touch(device, now)]
+        is_all, looked_at = self.deadline() is None, [each for each in self._devices.values() if each.deadline is None]
         self._mark(*looked_at)
         again = super().plan(now)
         if again or any(device.deadline is not None for device in looked_at):
             self._broken(f"a plan does not rest: {again} is to be done, or something later, after {actions}")
-        for client in self._waiting_for_nothing(now) if all_rest else ():
+        for client in self._waiting_for_nothing(now) if is_all else ():
             self._broken(f"a client waits for ever: {client}")
         return actions + again
 
@@ -77,12 +73,17 @@ class CheckedCore(Core):
                 found[what] = found.get(what, -limit_bytes) + memory.claimed_bytes
         return found
 
-    def _is_owed(self, device: Device) -> bool:
-        """Whether something will happen on a device: a client or the shell has to answer, or it will be known what one
-        left that is gone."""
-        clients = [client for client, on in self._clients.values() if on is device]
-        is_known = device.residency.checked and not any(True for _ in device.residency.estates)
-        return not is_known or self._host.awaited > 0 or any(map(_owes, clients))
+    def _is_owed(self) -> bool:
+        """Whether something will happen: a client or the shell has to answer, or it will be known what one left that is
+        gone."""
+        devices = [device.residency for device in self._devices.values()]
+        estates = any(True for residency in devices for _ in residency.estates)
+        return (
+            estates
+            or not all(residency.checked for residency in devices)
+            or self._host.awaited > 0
+            or any(_owes(client) for client, _ in self._clients.values())
+        )
 
     def _waiting_for_nothing(self, now: float) -> Iterator[ClientSnapshot]:
         devices = self.snapshot(now)
