@@ -41,12 +41,13 @@ class CheckedCore(Core):
                 self._broken(f"{size} bytes more are promised than there are: {what}")
         if self._changed or self._is_owed():
             return actions
-        is_all, looked_at = self.deadline() is None, [each for each in self._devices.values() if each.deadline is None]
-        self._mark(*looked_at)
+        # A moment that only the second plan names was lost.
+        rests = self.deadline() is None
+        self._mark(*(device for device in self._devices.values() if device.deadline is None))
         again = super().plan(now)
-        if again or any(device.deadline is not None for device in looked_at):
-            self._broken(f"a plan does not rest: {again} is to be done, or something later, after {actions}")
-        for client in self._waiting_for_nothing(now) if is_all else ():
+        if again:
+            self._broken(f"a plan does not rest: {again} is to be done after {actions}")
+        for client in self._waiting_for_nothing(now) if rests else ():
             self._broken(f"a client waits for ever: {client}")
         return actions + again
 
