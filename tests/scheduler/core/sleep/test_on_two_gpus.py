@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.actions import Grant, Sleep, Wake
+from nvshare.scheduler.core.actions import Grant, Sleep, TellWaiters, Wake
 from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
     ClientGone,
     ClientRegistered,
+    ContainerFound,
     DeviceSeen,
     Event,
     GrowthRequested,
@@ -18,8 +19,10 @@ from nvshare.scheduler.core.events import (
     PinnedMeasured,
     ResidencyReported,
 )
+from nvshare.scheduler.core.records.process import REST_SECONDS
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.snapshot import ShownState
+from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 from tests.scheduler.core.sleep.sleepers import OTHER, sleepers
 
@@ -163,3 +166,31 @@ def test_who_is_gone_on_one_gpu_holds_nothing_up_on_the_other() -> None:
     assert not [action for action in table.core.handle(LockRequested(first), 0.6) if isinstance(action, Grant)]
     said = table.core.handle(ClientGone(second), 0.6)
     assert [action.client for action in said if isinstance(action, Grant)] == [first]
+
+
+def test_who_need_not_sleep_any_more_has_its_turn_on_the_other_gpu() -> None:
+    """It was to sleep next for one that lacked room on the second, which is gone."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB, 12 * GIB - GIB // 4))
+    first, _ = wide(table, 5, DEVICE), wide(table, 5, OTHER)
+    for process in range(6, 9):
+        wide(table, process, OTHER)
+    table.feed(ClientRegistered(7, OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+    table.feed(ResidencyReported(7, 0, 0, 0))
+    table.core.handle(GrowthRequested(7, 1, 0, 0), 0.5)
+    assert not [action for action in table.core.handle(LockRequested(first), 0.6) if isinstance(action, Grant)]
+    said = table.core.handle(ClientGone(7), 0.7)
+    assert [action.client for action in said if isinstance(action, Grant)] == [first]
+
+
+def test_who_is_to_rest_hears_it_on_both_gpus() -> None:
+    """It holds the lock of the first one; what is said concerns its client on the second, in another account."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
+    core, terms = table.core, Terms(sleep=SleepWhen.IDLE)
+    first = wide(table, 5, DEVICE)
+    core.handle(ContainerFound(first, "pod", terms), 0.0)
+    assert TellWaiters(first, 0, REST_SECONDS) in core.handle(LockRequested(first), 0.0)
+    table.feed(ClientRegistered(51, OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+    assert core.handle(SleepOffered(51, 5), 0.0) == [TellWaiters(first, 0, 0.0)]
+    assert core.handle(ContainerFound(51, "claim", terms), 0.0) == [TellWaiters(first, 0, REST_SECONDS)]
