@@ -27,6 +27,7 @@ from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS, Memory
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
+from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import ClientState
 
 ROUNDS: Final = 3
@@ -160,7 +161,7 @@ class Device:
         memory = client.memory
         if not memory.asleep:
             # Who did not wait is behind those that do when it is wanted again.
-            client.keeps_place = False
+            client.keeps_place = client.is_due = False
             self._guess_context(client)
         if client.state is ClientState.WAITING:
             self.lock.fall_asleep(client, now)
@@ -213,6 +214,11 @@ class Device:
         asking = (*residency.growing.values(), *residency.queue.clients, *coming, *waiting)
         in_order = sorted({client.number: client for client in asking}.values(), key=turns.place)
         return (client for client in in_order if residency.lacks_sleep(client, now))
+
+    def first_needy(self, now: float) -> dict[Priority, Client]:
+        """The first of them of each class that has no slice, where there are several classes."""
+        needy = self.needy(now) if self.lock.turns.are_several else ()
+        return {client.priority: client for client in reversed(list(needy)) if not client.is_due}
 
     # What is to be done.
 

@@ -10,7 +10,7 @@ from nvshare.scheduler.core.actions import Grant, ShareArena, Sleep, StoreArena,
 from nvshare.scheduler.core.events import LockRequested
 from nvshare.scheduler.core.sleep.reasons import UNMOVABLE_BYTES
 from nvshare.scheduler.core.snapshot import ClientSnapshot, ShownState
-from nvshare.scheduler.core.terms import SleepWhen, Terms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms, WhenFull
 from tests.scheduler.core.memory.swap_model import GRANULE, Process
 from tests.scheduler.core.memory.test_swap_properties import GIB, TOTAL
 
@@ -21,6 +21,7 @@ TERMS = st.builds(
     memory_request_bytes=st.sampled_from((0, 0, 0, GIB // 2, 2 * TOTAL)),
     memory_limit_bytes=st.sampled_from((None, None, GIB // 2, 2 * GIB)),
     when_full=st.sampled_from(WhenFull),
+    priority=st.sampled_from((Priority.NORMAL, Priority.NORMAL, Priority.HIGH)),
 )
 
 Asked = Sleep | Wake | StoreArena | ShareArena
@@ -87,8 +88,8 @@ class Sleeper(Process):
         self.closed = self.calls = False
 
     def ask_again(self) -> None:
-        """What it waited for when it fell asleep."""
-        if self.asks:
+        """What it waited for when it fell asleep, or what it always wants."""
+        if self.asks or self.busy:
             self.asks = False
             self.ask()
 

@@ -10,8 +10,10 @@ The rules; lock.py says how they are applied:
 - *Priority*: a holder leaves at once for the first waiter if that is of a higher class, and never for one of a lower
   class, but for the floor: while a higher class wants the device all the time, the lower ones together are owed a share
   of that time, and so are the lower ones of these. When they are owed a slice, the first of them goes before the higher
-  class for a turn of that length, and stays until it is over. No gang on several devices has one while another such
-  gang of a higher class is in line: their order is the same on all devices, so that none waits for another.
+  class for a turn of that length, and stays until it is over. That may be one that lacks room which there is only when
+  others sleep (sleep/relief.py): it pays at once, since they do whether it uses its slice or not. No gang on several
+  devices has one while another such gang of a higher class is in line: their order is the same on all devices, so that
+  none waits for another.
 - *Bursts*: who asks after it was idle, and whose container saved more than the hand-over costs, goes before others of
   its class, and holders of that class leave for it at once. If it took a turn from anybody by that, its own is as long
   as what was saved; then it waits as others do.
@@ -70,6 +72,8 @@ class Turns:
         self._floor = Floor(settings.floor)
         self._due_at = NEVER
         """When the lower classes will be owed a slice."""
+        self._lacking: dict[Priority, Client] = {}
+        """The first of each class that lacks room which there is only when others sleep, and has no slice."""
         self.service = Service(settings, self._rank_of)
         """What containers are owed."""
 
@@ -90,16 +94,22 @@ class Turns:
     def place(self, client: Client) -> tuple[int, int]:
         """Where a client waits, or would if it did: who is before another has a lower one."""
         unit, growth = client.unit, client.memory.growth
-        rank = self._rank_of.get(unit, COMMON[client.priority])
+        rank = DUE if client.is_due else self._rank_of.get(unit, COMMON[client.priority])
         ticket = unit.ticket if unit in self._rank_of else client.ticket
         return rank, ticket if growth is None else min(ticket, growth.ticket)
 
     def line_up(self, unit: Unit, *, waits: bool) -> None:
         """Whether a unit is in line from now on."""
         if waits and unit not in self:
-            self._line_up(unit, COMMON[unit.priority])
+            self._line_up(unit, self._rank(unit))
         elif not waits and unit in self:
             self._step_out(unit)
+
+    def lack(self, first: dict[Priority, Client]) -> bool:
+        """These lack room from now on that there is only when others sleep, and have no slice, the first of each class;
+        whether it is news."""
+        news, self._lacking = first != self._lacking, first
+        return news
 
     # What happens to a client.
 
@@ -109,7 +119,7 @@ class Turns:
         self.service.enter(client)
         self.reclass(client)
         if client.state is ClientState.WAITING and client.part is None:
-            self._line_up(client, COMMON[client.priority])
+            self._line_up(client, self._rank(client))
 
     def leave(self, client: Client, now: float) -> None:
         """A client is not in its container any more."""
@@ -136,7 +146,7 @@ class Turns:
             self._count(before, -1)
         if client.unit in self:
             self._step_out(client.unit)
-            self._line_up(client.unit, COMMON[priority])
+            self._line_up(client.unit, self._rank(client.unit))
 
     def ask(self, client: Client, idle_seconds: float, worth_seconds: float, now: float) -> None:
         """A client waits that was idle for so long; a turn of ``worth_seconds`` is worth the hand-over to it.
@@ -148,7 +158,7 @@ class Turns:
         if client.part is None:
             rested = idle_seconds >= (KEPT_SECONDS if stay.revoked else RESTING_SECONDS)
             bursts = rested and not stay.keeps and saved_seconds >= max(LEAST_BURST, worth_seconds)
-            self._line_up(client, COMMON[client.priority] - bursts)
+            self._line_up(client, DUE if client.is_due else COMMON[client.priority] - bursts)
 
     def grant(self, unit: Unit, clients: Sequence[Client]) -> None:
         """A unit in line came in: these hold now. Where it has a burst or a slice, the first of them has that."""
@@ -157,7 +167,8 @@ class Turns:
         account = self.service.look(first.container)
         if rank == DUE:
             seconds = self.service.slice(first, SLICE_SECONDS)
-            self._floor.pay(unit.priority, seconds)
+            if not first.is_due:
+                self._floor.pay(unit.priority, seconds)
         elif rank in BURSTING and (unit in self._pushing or self._ranks[rank + 1]):
             # Else it took no turn from anybody.
             seconds = max(LEAST_BURST, account.saved_seconds)
@@ -182,8 +193,9 @@ class Turns:
         """A client that held since its ``since`` does not any more; ``revoked_at`` None: it was not asked to leave."""
         self.service.pass_time(now)
         stay = client.stay
-        if stay.is_slice and stay.seconds is not None and revoked_at is None:
+        if stay.is_slice and stay.seconds is not None and revoked_at is None and not client.is_due:
             self._floor.pay(client.priority, -max(0.0, stay.seconds - (now - client.since)))
+        client.is_due = False
         stay.end(client.since, revoked_at, now, owes=bool(self.service.uneven))
         self.service.look(client.container)
 
@@ -272,24 +284,40 @@ class Turns:
             unit = next(filter(may_have_slice, rank), None)
             if unit is not None:
                 first.setdefault(unit.priority, unit)
-        waiting = {priority: self.service.slice(unit.coming[0], SLICE_SECONDS) for priority, unit in first.items()}
-        holders = list(self._holders) if first or self._holders.odd else []
+        wanting = self._lacking | first
+        waiting = {priority: self.service.slice(unit.coming[0], SLICE_SECONDS) for priority, unit in wanting.items()}
+        holders = list(self._holders) if wanting or self._holders.odd else []
         holding = {client.priority for client in holders}
         slices = {client.priority for client in holders if client.stay.is_slice}
         self._floor.pass_time(self.service.now, waiting, holding, slices)
-        due = next(iter(self._ranks[DUE]), None)
-        if due is not None:
+        for due in list(self._ranks[DUE]):
             # Those who gave way for it may not have asked again yet.
             if first.get(due.priority) is due:
                 return
             self._step_out(due)
-            self._line_up(due, COMMON[due.priority])
+            self._line_up(due, self._rank(due))
         chosen = self._floor.next(waiting, max(waiting.keys() | holding, default=Priority.LOW))
         if chosen is not None and chosen[1] > self.service.now:
             self._due_at = chosen[1]
         elif chosen is not None:
-            self._step_out(first[chosen[0]])
-            self._line_up(first[chosen[0]], DUE)
+            self._owe(chosen[0], first.get(chosen[0]), waiting[chosen[0]])
+
+    def _owe(self, priority: Priority, first: Unit | None, seconds: float) -> None:
+        """Gives a slice to the first of a class in line, who pays when it comes in, or to the first that lacks room."""
+        lacking = self._lacking.get(priority)
+        if lacking is not None and (first is None or lacking.ticket < first.ticket):
+            lacking.is_due = True
+            del self._lacking[priority]
+            self._floor.pay(priority, seconds)
+            first = lacking.unit if lacking.unit in self else None
+        if first is not None:
+            self._step_out(first)
+            self._line_up(first, DUE)
+
+    @staticmethod
+    def _rank(unit: Unit) -> int:
+        """The rank of one that neither bursts nor has a slice by its place in line."""
+        return DUE if isinstance(unit, Client) and unit.is_due else COMMON[unit.priority]
 
     def _count(self, priority: Priority, sign: int) -> None:
         """There is one client more in a class, or less."""

@@ -151,9 +151,9 @@ def _waits(client: Client) -> tuple[Growth, Wait]:
     return growth, growth.wait
 
 
-def _order(client: Client) -> tuple[int, int]:
+def _order(client: Client) -> tuple[bool, int, int]:
     """Who has a lower one is first: the order in which others sleep for them (sleep/relief.py)."""
-    return -client.priority, _waits(client)[0].ticket
+    return not client.is_due, -client.priority, _waits(client)[0].ticket
 
 
 def until_ends(reason: str) -> str:

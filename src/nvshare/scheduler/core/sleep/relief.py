@@ -11,6 +11,10 @@ the other:
 - where there is no such one, and nobody in line for whom holders leave anyway, a holder leaves when its turn is over
   (lock/way.py). It is idle then, or waits behind.
 
+Who lacks room is owed the floor of its class as those in line are (lock/turns.py), and who has a slice is before all
+classes. So a higher class that is never idle keeps no lower one out for good, and sleeps for it no more often than the
+floor has slices.
+
 Where nobody can sleep for the first one now, the next one is helped. Who is in line and can't come in before others
 sleep is not before that one: who asks for memory does not sleep, so each of the two would wait for the other.
 
@@ -58,7 +62,8 @@ class Relief:
             if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
                 process.gives_way_on ^= {device.uuid}
                 touched += [self._clients[number][1] for number in process.clients]
-        if lock.way.ask(needy if makers else None, makers):
+        is_news = lock.way.ask(needy if makers else None, makers)
+        if lock.turns.lack(device.first_needy(now)) or is_news:
             touched.append(device)
         return first, touched
 
@@ -76,6 +81,13 @@ class Relief:
             return True
         holds = any(each.holds for each in self._clients_of(process) if each is not client)
         return process.state is Sleep.AWAKE and not holds and not self._reasons.unable(process)
+
+    def none_sleeps(self, device: Device) -> None:
+        """No process of a device can sleep any more."""
+        lock = device.lock
+        lock.blocking.has_sleepers = False
+        lock.way.ask(None, frozenset())
+        lock.turns.lack({})
 
     def forget(self, client: Client) -> None:
         """A client is gone."""

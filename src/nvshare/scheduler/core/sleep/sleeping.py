@@ -121,8 +121,7 @@ class Sleeping:
         del there[client.number]
         if not there:
             del self._on[device.uuid]
-            device.lock.blocking.has_sleepers = False
-            device.lock.way.ask(None, frozenset())
+            self.relief.none_sleeps(device)
         if not process.clients:
             del self._processes[process.number]
             self._moving.pop(process.number, None)

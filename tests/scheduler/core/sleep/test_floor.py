@@ -1,0 +1,173 @@
+"""What lower classes are owed where the contexts of a higher one, never idle, fill the device."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvshare.scheduler.core.events import ContainerFound, PinnedMeasured, Policy, PolicySet
+from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, WakeWanted, Woke
+from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
+from tests.scheduler.core.memory.swap_transcript import GIB, Table
+from tests.scheduler.core.sleep.sleep_model import Sleeper
+from tests.scheduler.core.sleep.sleepers import full
+from tests.scheduler.core.sleep.test_sleep_properties import MIB, SleepMachine
+
+SECONDS = 300
+
+
+def goes_on(machine: SleepMachine, slot: int, size: int, *, busy: bool) -> None:
+    """One that comes while others are there wants its memory, then turns, and to be awake for that."""
+    process = machine.processes[slot]
+    assert isinstance(process, Sleeper)
+    process.busy = busy
+    if process.pinned and not process.footprint and process.wanted is None:
+        machine.come(slot=slot, size=size)
+    elif (process.closed and not process.calls) or (process.footprint and not process.waits and process.grant is None):
+        machine.ask(slots=[slot])
+
+
+def play(policy: Policy, size: int, high: int, normal: int, *, busy: bool) -> SleepMachine:
+    """So many programs of a high class are there, and never idle, when others come; two GiB are there, and a context
+    takes 640 MiB. ``busy``: neither are those."""
+    machine = SleepMachine()
+    machine.start(
+        policy=policy, after=None, reserve=16 * MIB, memory=(100, 0), sizes=[size] * high, foreign=14, busy=True
+    )
+    for slot in range(high):
+        machine.set_terms(slot=slot, terms=Terms(priority=Priority.HIGH))
+    for slot in range(high, high + normal):
+        machine.come(slot=slot, size=size)
+    end = machine.now + SECONDS
+    while machine.now < end:
+        for slot in range(high, high + normal):
+            goes_on(machine, slot, size, busy=busy)
+        machine.deliver_all()
+        machine.wait(seconds=0.2)
+        machine.deliver_all()
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("policy", "size", "high", "normal"),
+    [
+        (Policy.EXCLUSIVE, 2 * MIB, 3, 1),
+        (Policy.EXCLUSIVE, 2 * MIB, 2, 3),
+        (Policy.EXCLUSIVE, 300 * MIB, 2, 1),
+        (Policy.AUTO, 100 * MIB, 2, 2),
+    ],
+)
+def test_they_have_a_share_though_no_context_of_theirs_fits(policy: Policy, size: int, high: int, normal: int) -> None:
+    """A twentieth, once they are there. None holds beside another one."""
+    machine = play(policy, size, high, normal, busy=True)
+    shown = [machine.core.client(process.number, machine.now) for process in machine.processes.values()]
+    held = [client.held_seconds for client in shown]
+    assert all(client.grants for client in shown)
+    assert 0.03 < sum(held[high:]) / sum(held) < 0.06
+    assert sum(held) > 0.95 * SECONDS
+
+
+def busy_crowd(normal: Terms | None = None) -> Table:
+    """A to D are of a high class, have nothing but contexts, and want the device all the time; A has it.
+
+    With other terms B wants nothing.
+    """
+    table = full()
+    table.feed(PolicySet(Policy.EXCLUSIVE))
+    for name in "ABCD":
+        is_other = name == "B" and normal is not None
+        table.feed(ContainerFound(ord(name), name, normal if is_other else Terms(priority=Priority.HIGH)))
+        if not is_other:
+            table.asks(name)
+    return table
+
+
+def until_said(table: Table, text: str) -> float:
+    """When that is said."""
+    for _ in range(20):
+        if text in table.timer():
+            return table.now
+    raise AssertionError(f"that is never said: {text}")
+
+
+@pytest.mark.parametrize("names", ["EF", "FE"])
+def test_what_others_sleep_for_goes_to_who_has_the_slice(names: str) -> None:
+    """F is of a higher class than E, but would have to wait as long as the others are never idle."""
+    table = busy_crowd()
+    for name in names:
+        table.comes(name, 0)
+        if name == "F":
+            table.feed(ContainerFound(ord("F"), "F", Terms(priority=Priority.HIGH)))
+        assert table.grows(name, 0) == []
+    assert until_said(table, "sleep D") == 20.0
+    assert "allot E 0 as 1" in table.feed(FellAsleep(ord("D")))
+
+
+def test_who_came_first_of_a_class_has_its_slice() -> None:
+    """B waits for its turn, and E for its context."""
+    table = busy_crowd(Terms())
+    table.asks("B")
+    table.comes("E", 0)
+    assert table.grows("E", 0) == []
+    assert until_said(table, "revoke A") == 20.0
+    assert "grant B" in table.releases("A")
+
+
+def test_who_has_a_slice_keeps_no_other_one_from_its_own() -> None:
+    """D does not come to sleep for E. B asked after E, and does not sleep for it."""
+    table = busy_crowd(Terms(sleep=SleepWhen.NEVER))
+    table.comes("E", 0)
+    assert table.grows("E", 0) == []
+    table.asks("B")
+    assert until_said(table, "sleep D") == 20.0
+    assert until_said(table, "revoke A") == 30.0
+    assert "grant C" in table.releases("A")
+    assert until_said(table, "revoke C") == 40.0
+    assert "grant B" in table.releases("C")
+
+
+def test_who_slept_again_without_a_turn_is_owed_another_slice() -> None:
+    """E had its context for a second, and D's place in line is before its own."""
+    table = busy_crowd()
+    table.comes("E", 0)
+    table.feed(SleepOffered(ord("E"), ord("E")))
+    table.grows("E", 0)
+    assert until_said(table, "sleep D") == 20.0
+    assert "allot E 0 as 1" in table.feed(FellAsleep(ord("D")))
+    table.has("E", 0, 0)
+    table.feed(PinnedMeasured(ord("E"), GIB))
+    table.feed(WakeWanted(ord("D")))
+    assert until_said(table, "sleep E") == 21.0
+    assert "wake D" in table.feed(FellAsleep(ord("E")))
+    table.feed(Woke(ord("D")))
+    table.has("D", 0, 0)
+    table.asks("D")
+    table.feed(WakeWanted(ord("E")))
+    assert until_said(table, "sleep D") == 41.0
+
+
+@pytest.mark.parametrize("policy", [Policy.EXCLUSIVE, Policy.AUTO])
+def test_others_sleep_for_them_no_more_often_where_their_turns_are_short(policy: Policy) -> None:
+    """Who gives its slice back at once cost the others as much as who uses it."""
+    machine = play(policy, 2 * MIB, 3, 1, busy=False)
+    *high, normal = [machine.core.client(process.number, machine.now) for process in machine.processes.values()]
+    assert normal.grants > SECONDS / 20 / 2
+    assert sum(client.sleeps for client in high) <= SECONDS / 20 + 2
+
+
+def test_others_sleep_for_one_that_only_looks_no_more_often() -> None:
+    """It wants to be awake for calls that need no turn, again and again."""
+    machine = play(Policy.EXCLUSIVE, 2 * MIB, 3, 1, busy=False)
+    high = [process.number for process in machine.processes.values()][:3]
+
+    def sleeps() -> int:
+        return sum(machine.core.client(number, machine.now).sleeps for number in high)
+
+    before, wakes = sleeps(), machine.processes[3].wakes
+    end = machine.now + SECONDS
+    while machine.now < end:
+        machine.poll(slot=3)
+        machine.deliver_all()
+        machine.wait(seconds=0.2)
+        machine.deliver_all()
+    assert machine.processes[3].wakes > wakes
+    assert sleeps() - before <= SECONDS / 20 + 1
