@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import ContainerFound, PinnedMeasured, Policy, PolicySet
+from nvshare.scheduler.core.events import ClientGone, ContainerFound, PinnedMeasured, Policy, PolicySet
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
@@ -110,6 +110,17 @@ def test_who_came_first_of_a_class_has_its_slice() -> None:
     assert table.grows("E", 0) == []
     assert until_said(table, "revoke A") == 20.0
     assert "grant B" in table.releases("A")
+
+
+def test_who_is_gone_is_owed_nothing() -> None:
+    """E lacked room for its context, and F does."""
+    table = busy_crowd()
+    for name in "EF":
+        table.comes(name, 0)
+        table.grows(name, 0)
+    table.feed(ClientGone(ord("E")))
+    assert until_said(table, "sleep D") == 20.0
+    assert "allot F 0 as 1" in table.feed(FellAsleep(ord("D")))
 
 
 def test_who_has_a_slice_keeps_no_other_one_from_its_own() -> None:

@@ -128,6 +128,7 @@ class Turns:
         self._count(self._class_of.pop(client.number), -1)
         if client.unit in self._rank_of:
             self._step_out(client.unit)
+        self._lacking = {priority: lacking for priority, lacking in self._lacking.items() if lacking is not client}
 
     def renew(self, client: Client, now: float) -> None:
         """A client's container has other clients, or other terms."""
