@@ -298,7 +298,6 @@ class Core:
         for device in self._devices.values():
             estate = device.residency.estates.free(event.client)
             if estate is not None:
-                # Clients of any device may wait for the host memory.
                 self._mark(*(self._devices.values() if estate.memory.taken_bytes else [device]))
 
     def _see_device(self, event: DeviceSeen, _now: float) -> None:
@@ -384,12 +383,13 @@ class Core:
             else:
                 planned[device.uuid] = device
                 actions += device.reconcile(now, self._new_grant)
-        if not self._sleeping.is_possible:
-            return True
-        more, touched = self._sleeping.plan(planned.values(), now)
-        actions += more
-        self._mark(*touched)
-        return not touched
+        if self._sleeping.is_possible:
+            more, touched = self._sleeping.plan(planned.values(), now)
+            actions += more
+            self._mark(*touched)
+        if self._host.grew():
+            self._mark(*(each for each in self._devices.values() if each.residency.admission.lacks_host_memory))
+        return not self._changed
 
     def _new_grant(self) -> int:
         self._last_grant += 1

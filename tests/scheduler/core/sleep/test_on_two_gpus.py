@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.actions import Grant, Sleep, TellWaiters, Wake
+from nvshare.scheduler.core.actions import Allot, Grant, GrowArena, Sleep, TellWaiters, Wake
 from nvshare.scheduler.core.events import (
+    ArenaGrown,
     Backend,
     ClaimedState,
     ClientGone,
@@ -194,3 +195,22 @@ def test_who_is_to_rest_hears_it_on_both_gpus() -> None:
     table.feed(ClientRegistered(51, OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
     assert core.handle(SleepOffered(51, 5), 0.0) == [TellWaiters(first, 0, 0.0)]
     assert core.handle(ContainerFound(51, "claim", terms), 0.0) == [TellWaiters(first, 0, REST_SECONDS)]
+
+
+def test_host_memory_that_is_kept_no_more_on_one_gpu_is_made_on_the_other() -> None:
+    """As much is kept as the largest one needs to fall asleep. That needs less from now on; on the other GPU one lacks
+    half a GiB."""
+    core = sleepers("", context=1, host=4, file=100).core
+    core.handle(DeviceSeen(OTHER, TOTAL * GIB, 14 * GIB), 0.0)
+    for number, device, size in (1, DEVICE, 3 * GIB), (2, OTHER, 3 * GIB // 2):
+        core.handle(ClientRegistered(number, device, size, ClaimedState.IDLE, backend=Backend.SWAP), 0.0)
+        core.handle(SleepOffered(number, number), 0.0)
+        said = core.handle(ResidencyReported(number, 0, size, size, admitted_bytes=size), 0.0)
+    assert said == [GrowArena(2, GIB)]
+    assert core.handle(ArenaGrown(2, GIB), 0.0) == []
+    core.handle(ResidencyReported(1, 0, GIB, GIB, admitted_bytes=3 * GIB), 0.0)
+    allots = [each for each in core.handle(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB), 0.0) if isinstance(each, Allot)]
+    assert [each.admitted_bytes for each in allots] == [2 * GIB]
+    core.handle(ResidencyReported(1, allots[0].order, GIB, GIB, admitted_bytes=2 * GIB), 0.0)
+    core.handle(DeviceSeen(DEVICE, TOTAL * GIB), 0.0)
+    assert core.handle(WakeWanted(1), 0.0) == [GrowArena(2, GIB // 2)]

@@ -104,6 +104,8 @@ class Admission:
         self._sleepers = sleepers
         self._ledger, self._host, self._estates = ledger, host, estates
         self._grace_seconds, self._limits, self._requests = grace_seconds, limits, requests
+        self.lacks_host_memory = False
+        """``grow_arenas`` would have made more if there had been more, which clients of other devices may give back."""
 
     @property
     def facts(self) -> tuple[int, ...]:
@@ -286,6 +288,7 @@ class Admission:
 
     def grow_arenas(self, present: Present) -> list[GrowArena]:
         """Which host memory to make, ahead of need."""
+        self.lacks_host_memory = False
         if self._host.awaited:
             return []
         # What is elsewhere comes back as it went.
@@ -304,9 +307,10 @@ class Admission:
         if lacking <= -self._ledger.total_bytes * AHEAD_SHARE or (leaving and self._host.kept_bytes):
             # Then only those leave that are about to sleep, or what is kept is for them.
             clients = leaving
-        if not clients or left <= 0:
-            return []
         arenas = [Arena(client.memory.host_bytes, _goal_bytes(client.memory)) for client in clients]
+        self.lacks_host_memory = sum(max(0, arena.useful_bytes - arena.bytes) for arena in arenas) > max(0, left)
+        if left <= 0:
+            return []
         made: list[GrowArena] = []
         for client, arena, goal in zip(clients, arenas, fill(arenas, left), strict=True):
             more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)

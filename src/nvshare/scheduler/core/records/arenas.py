@@ -56,6 +56,13 @@ class Host:
     """The most that a client might need lately."""
     has_sleepers: bool = False
     """Whether there are any that can sleep."""
+    seen_bytes: tuple[int, int] = (0, 0)
+    """What might be made when ``grew`` was last asked."""
+
+    def grew(self) -> bool:
+        """Whether more may be made, for some or for all, than when this was last asked."""
+        before, self.seen_bytes = self.seen_bytes, (self.unused_bytes, self.left_bytes)
+        return any(now > then for now, then in zip(self.seen_bytes, before, strict=True))
 
     @property
     def kept_bytes(self) -> int:
