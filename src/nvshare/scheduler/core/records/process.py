@@ -75,6 +75,51 @@ class Process:
     stands_still: bool = False
     """It has not done for long what it was told: somebody stopped it, and nobody waits for it."""
 
+    # From one state to the next.
+
+    def leave(self) -> None:
+        """Its memory is to leave its devices."""
+        self.state, self.wanted, self.reason = Sleep.LEAVING, False, ""
+
+    def fall(self) -> None:
+        """That has left, and the shell is asked to put it to sleep."""
+        self.state, self.measured = Sleep.FALLING, False
+
+    def fall_asleep(self, now: float, *, waited: bool) -> None:
+        """It sleeps; ``waited``: it waited for its turn."""
+        self.state, self.wanted, self.asked, self.reason = Sleep.ASLEEP, False, False, ""
+        self.slept_at, self.waited = now, waited
+        self.sleeps += 1
+
+    def want(self) -> bool:
+        """It is wanted awake; whether it is not, and was not wanted before."""
+        self.asked = False
+        if self.state is Sleep.ASLEEP:
+            self.state = Sleep.LOADING
+        is_news = self.state is not Sleep.AWAKE and not self.wanted
+        self.wanted = self.state is not Sleep.AWAKE
+        return is_news
+
+    def come(self) -> None:
+        """Its host memory is back, and its clients ask for room for their contexts."""
+        self.state, self.kept_out = Sleep.COMING, ""
+
+    def wait_for_ends(self, reason: str) -> None:
+        """Others have to end before it has that room."""
+        self.state, self.kept_out, self.measured = Sleep.LOADING, reason, False
+
+    def wake(self) -> None:
+        """There is room, and the shell is asked to wake it."""
+        self.state, self.measured = Sleep.WAKING, False
+
+    def be_awake(self) -> None:
+        """It is awake again, or still."""
+        self.state, self.wanted, self.measured, self.stands_still = Sleep.AWAKE, False, False, False
+
+    def resist(self, reason: str, now: float, *, final: bool) -> None:
+        """It could not be put to sleep for this reason; ``final``: it never can."""
+        self.reason, self.never, self.tried_at = reason, final, now
+
     @property
     def is_to_rest(self) -> bool:
         """Whether it is to give way when it is idle for long enough to sleep."""

@@ -224,10 +224,8 @@ class Sleeping:
 
     def _fall_asleep(self, process: Process, now: float) -> None:
         """It was told to, or registered asleep."""
-        wanted, process.wanted, process.state = process.wanted, False, Sleep.ASLEEP
-        process.reason, process.asked = "", False
-        process.slept_at, process.waited = now, not is_idle(self._clients_of(process))
-        process.sleeps += 1
+        wanted = process.wanted
+        process.fall_asleep(now, waited=not is_idle(self._clients_of(process)))
         lose_patience(process, self._clients_of(process), 1)
         for client in self._clients_of(process):
             self._device_of(client).fall_asleep(client, now)
@@ -235,20 +233,15 @@ class Sleeping:
             self._want(process)
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
-        process.reason, process.never = event.reason, event.final
-        process.tried_at = now
+        process.resist(event.reason, now, final=event.final)
         lose_patience(process, self._clients_of(process), 2)
         self._be_awake(process, now)
 
     def _want(self, process: Process) -> None:
-        process.asked = False
-        if process.state is Sleep.ASLEEP:
-            process.state = Sleep.LOADING
-        if process.state is not Sleep.AWAKE:
-            for client in self._clients_of(process) if not process.wanted else ():
+        if process.want():
+            for client in self._clients_of(process):
                 if not client.keeps_place:
                     client.ticket, client.keeps_place = self._new_ticket(), True
-            process.wanted = True
             self._moving[process.number] = process
 
     def _wake(self, process: Process, now: float) -> None:
@@ -260,7 +253,7 @@ class Sleeping:
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:
-        process.state, process.wanted, process.measured, process.stands_still = Sleep.AWAKE, False, False, False
+        process.be_awake()
         self._moving.pop(process.number, None)
         self._set_alarm(process, float("inf") if process.never else now + self._idle_seconds(process))
 
@@ -291,7 +284,7 @@ class Sleeping:
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
-        process.state, process.wanted, process.reason = Sleep.LEAVING, False, ""
+        process.leave()
         self._moving[process.number] = process
         return self._devices_of(process)
 
@@ -311,7 +304,7 @@ class Sleeping:
                 return self._stay_asleep(process, reason, now)
             case Sleep.COMING if all(client.memory.has_context for client in self._clients_of(process)):
                 if self._has_room(process, actions, now):
-                    process.state, process.measured = Sleep.WAKING, False
+                    process.wake()
                     actions.append(Wake(process.number, tuple(process.clients)))
                     return self._devices_of(process)
             case _:
@@ -325,7 +318,7 @@ class Sleeping:
         if unknown and not process.measured:
             self._measure(process, unknown, actions)
         elif all(device.residency.checked for device in unknown):
-            process.state, process.measured = Sleep.FALLING, False
+            process.fall()
             actions.append(PutToSleep(process.number, tuple(process.clients)))
 
     def _measure(self, process: Process, devices: Iterable[Device], actions: list[Action]) -> None:
@@ -357,7 +350,7 @@ class Sleeping:
         if reason := self._kept_out(process, now):
             self._stay_asleep(process, reason, now)
             return []
-        process.state, process.kept_out = Sleep.COMING, ""
+        process.come()
         return self._devices_of(process)
 
     def _kept_out(self, process: Process, now: float) -> str:
@@ -367,7 +360,7 @@ class Sleeping:
         return next(filter(None, reasons), "")
 
     def _stay_asleep(self, process: Process, reason: str, now: float) -> list[Device]:
-        process.state, process.kept_out, process.measured = Sleep.LOADING, reason, False
+        process.wait_for_ends(reason)
         for client in self._clients_of(process):
             self._device_of(client).fall_asleep(client, now)
         return self._devices_of(process)
