@@ -34,6 +34,7 @@ from tests.shim.storing import (
     X_BYTES,
     ask_to_store,
     empty_file,
+    has_file,
     has_right_contents,
     load,
     meet_next,
@@ -65,16 +66,20 @@ def program(
 
 
 def begin(peer: MemoryPeer, program: ControlledProgram, step: str, hold: Path) -> None:
-    """Asks for PACK or DEDUP, after what comes before that, and has it stand still from its first block on."""
+    """Asks for PACK or DEDUP, after what comes before that, and has it stand still at its first blocks.
+
+    Who is given up before it has come to a block ends at once, and there is nothing to hold.
+    """
     if step == "pack":
         catalogue, sums = sum_up(peer)
         name_blocks(catalogue, sums)
-        frame, file, has_come = wire.encode(wire.Pack()), new_pack(), lambda: has_open(program.pid, "pack")
+        frame, file = wire.encode(wire.Pack()), new_pack()
     else:
-        frame, file, has_come = wire.encode(wire.Dedup()), packed(peer)[0], lambda: maps_pack(program.pid)
+        frame, file = wire.encode(wire.Dedup()), packed(peer)[0]
     hold.touch()
     peer.send_with(frame, file)
-    poll_until(has_come, f"{step} is under way")
+    with hold.open() as held:
+        poll_until(lambda: has_file(program.pid, held.fileno()), f"{step} stands still")
     os.close(file)
 
 

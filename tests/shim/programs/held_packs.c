@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loaded before the library: writing at a place of a file, and comparing or copying a block of a
- * pack, stands still while the file that HELD_PACKS names is there.
+ * pack, stands still while the file that HELD_PACKS names is there. Who stands has it open.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,13 @@
 static void stand(void)
 {
 	const char *name = getenv("HELD_PACKS");
+	int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
 
-	while (name && !access(name, F_OK))
+	if (file < 0)
+		return;
+	while (!access(name, F_OK))
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	close(file);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset)
