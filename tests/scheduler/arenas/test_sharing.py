@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,11 +113,13 @@ async def clients() -> Clients:
 
 
 @pytest.fixture(autouse=True)
-def _stopped(clients: Clients) -> Iterator[None]:
+async def _nothing_left(clients: Clients) -> AsyncIterator[None]:
     yield
     clients.sharing.stop()
-    for client in clients.all.values():
+    for number, client in clients.all.items():
+        clients.sharing.forget(number)
         client.blocks.close()
+    await until(lambda: not left(), "all is closed")
 
 
 async def test_the_third_makes_a_pack_and_others_come_to_it(clients: Clients) -> None:
@@ -147,7 +149,6 @@ async def test_who_woke_is_asked_for_sums_again(clients: Clients) -> None:
 
 async def test_a_pack_ends_with_its_last_client(clients: Clients) -> None:
     """Whether it has its blocks again, or is gone."""
-    before = left()
     await clients.three()
     await clients.share(1)
     clients.all[1].blocks.back()
@@ -157,7 +158,7 @@ async def test_a_pack_ends_with_its_last_client(clients: Clients) -> None:
     clients.all[3].blocks.back()
     assert isinstance(await clients.share(4), ArenaNotShared)
     # Each client has its own catalogue itself.
-    await until(lambda: left() == before + len((1, 2, 3, 4)), "all is closed")
+    await until(lambda: left() == len((1, 2, 3, 4)), "all else is closed")
 
 
 @pytest.mark.parametrize("step", ["sum", "pack", "dedup"])
@@ -165,14 +166,13 @@ async def test_a_client_is_gone_meanwhile(clients: Clients, step: str) -> None:
     """Nothing is left of it here."""
     for number in (1, 2):
         await clients.share(number)
-    before = left()
     client = clients.all[3].blocks
     client.hangs_at = step
     clients.sharing.share(ShareArena(3, SIZE))
     await until(lambda: step in client.asked, "it is asked")
     clients.sharing.forget(3)
-    # What it has of the catalogue itself stays.
-    await until(lambda: left() == before + (step != "sum"), "all is closed")
+    # Each client has its own catalogue itself, but one that has not taken it.
+    await until(lambda: left() == len((1, 2)) + (step != "sum"), "all else is closed")
 
 
 @pytest.mark.parametrize("step", ["sum", "pack", "dedup"])
