@@ -28,7 +28,11 @@ UNASKED_BYTES = 64 << 20
 """What each has room for in host memory beside its data, or a sixteenth of that."""
 CROWD, CROWD_CONTEXTS, CROWD_SECONDS = 5, 3, 8.0
 """Programs, about how many contexts fit, and how long one of them computes when it is alone."""
-
+ENDLESS_STEPS = 10**9
+FLOOR_REQUESTS, FLOOR_PAUSE_SECONDS = 4, 3.0
+"""The pause is longer than a slice: nothing of that is left for the next request."""
+FLOOR_WAIT_SECONDS = 120.0
+"""How long the lower one waits for each at most: six times what it takes to be owed a slice by ``--floor 0.05``."""
 
 USED = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0)).used)"
 
@@ -216,6 +220,39 @@ def crowd(place: Place, table: Table) -> None:
         "all",
         f"{seconds:.1f} s; slept {sleeps} times",
         {"right": right, "ratio": ratio, "seconds": seconds, "sleeps": sleeps},
+    )
+
+
+def floor(place: Place, table: Table) -> None:
+    """A program of normal priority that comes, and then asks again and again, beside a crowd of a high one."""
+    place.hog(left_for(place.unit, CROWD_CONTEXTS))
+    scheduler = place.scheduler(2)
+    high = {**scheduler.clients, "NVSHARE_PRIORITY": "high"}
+    crowd = [place.ready(f"high{number}", "job.py", high, kind(place), 0) for number in range(CROWD)]
+    for job in crowd:
+        job.ask("hold", size=place.unit)
+    for job in crowd:
+        job.send("run", steps=ENDLESS_STEPS)
+    before = sum(_sleeps(scheduler, job) for job in crowd)
+    begun = time.monotonic()
+    normal = place.start("normal", "job.py", scheduler.clients, kind(place), 0)
+    normal.answer(FLOOR_WAIT_SECONDS)
+    normal.send("hold", size=place.unit)
+    normal.answer(FLOOR_WAIT_SECONDS)
+    seconds = [time.monotonic() - begun]
+    for _ in range(FLOOR_REQUESTS):
+        time.sleep(FLOOR_PAUSE_SECONDS)
+        normal.send("run", steps=1)
+        ran = normal.answer(FLOOR_WAIT_SECONDS)
+        seconds.append((ran["ended"] - ran["begun"]) / 1e9)
+    sleeps = sum(_sleeps(scheduler, job) for job in crowd) - before
+    table.row(
+        "floor",
+        f"a normal program beside {CROWD} high ones that are never idle, of which about {CROWD_CONTEXTS} contexts fit",
+        f"there in {seconds[0]:.1f} s, a request in {statistics.median(seconds[1:]):.1f} s",
+        "",
+        f"most {max(seconds[1:]):.1f} s of {FLOOR_REQUESTS}; the high ones slept {sleeps} times",
+        {"seconds": seconds, "sleeps": sleeps},
     )
 
 

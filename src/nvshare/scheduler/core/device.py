@@ -210,15 +210,19 @@ class Device:
         """Who has room, for its memory or its context, only when others sleep that don't, in the order of turns."""
         residency, turns = self.residency, self.lock.turns
         waiting = [client for unit in turns.in_turn() for client in unit.coming]
-        coming = [client for client in residency.clients.values() if client.is_coming_back]
-        asking = (*residency.growing.values(), *residency.queue.clients, *coming, *waiting)
-        in_order = sorted({client.number: client for client in asking}.values(), key=turns.place)
+        asking = {client.number: client for client in (*self._lacking(), *waiting)}
+        in_order = sorted(asking.values(), key=turns.place)
         return (client for client in in_order if residency.lacks_sleep(client, now))
 
-    def first_needy(self, now: float) -> dict[Priority, Client]:
-        """The first of them of each class that has no slice, where there are several classes."""
-        needy = self.needy(now) if self.lock.turns.are_several else ()
-        return {client.priority: client for client in reversed(list(needy)) if not client.is_due}
+    def first_lacking(self, now: float) -> dict[Priority, Client]:
+        """The first of each class that waits for memory or a context, or has room only when others sleep, and has no
+        slice, where there are several classes."""
+        turns = self.lock.turns
+        if not turns.are_several:
+            return {}
+        lacking = {client.number: client for client in (*self._lacking(), *self.needy(now))}
+        last_first = sorted(lacking.values(), key=turns.place, reverse=True)
+        return {client.priority: client for client in last_first if not client.is_due}
 
     # What is to be done.
 
@@ -292,6 +296,12 @@ class Device:
     def _recount(self, client: Client) -> None:
         """What is known of a client's memory changed."""
         self.lock.resize(client, lambda: self.ledger.recount(client.memory))
+
+    def _lacking(self) -> list[Client]:
+        """Who waits for memory or a context, one that comes back as well."""
+        residency = self.residency
+        coming = [client for client in residency.clients.values() if client.is_coming_back]
+        return [*residency.growing.values(), *residency.queue.clients, *coming]
 
     def _guess_context(self, client: Client) -> None:
         """It was not measured before its process slept, but maybe before its connection was cut."""

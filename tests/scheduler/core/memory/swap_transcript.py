@@ -86,15 +86,16 @@ class Table:
         """Who is asked what it has says at once what it said last."""
         self.measures = True
         """A measurement that is asked for is made at once, and shows what the last one did."""
-        self._seen = DeviceSeen(DEVICE, TOTAL * GIB)
+        self.seen = DeviceSeen(DEVICE, TOTAL * GIB)
+        """How the device was measured last."""
         self._had: dict[int, ResidencyReported] = {}
         self._allotted: dict[int, int] = {}
-        self.feed(self._seen)
+        self.feed(self.seen)
 
     def feed(self, event: Event) -> list[str]:
         """What the core answers, in words; messages that are not of interest here are left out."""
         if isinstance(event, DeviceSeen):
-            self._seen = event
+            self.seen = event
         if isinstance(event, ResidencyReported):
             self._had[event.client] = event
             self._allotted.setdefault(event.client, event.footprint_bytes)
@@ -177,7 +178,7 @@ class Table:
             elif not isinstance(action, Measure | FormGang):
                 said += [text] if (text := self._text(action)) else []
             elif isinstance(action, Measure) and self.measures:
-                said += self.feed(self._seen)
+                said += self.feed(self.seen)
             elif isinstance(action, Measure):
                 said.append("measure")
         return said

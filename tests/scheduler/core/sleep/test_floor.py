@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import ClientGone, ContainerFound, PinnedMeasured, Policy, PolicySet
+from nvshare.scheduler.core.events import ClientGone, ContainerFound, MemoryFreed, PinnedMeasured, Policy, PolicySet
+from nvshare.scheduler.core.lock.floor import Floor
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
@@ -182,3 +183,35 @@ def test_others_sleep_for_one_that_only_looks_no_more_often() -> None:
         machine.deliver_all()
     assert machine.processes[3].wakes > wakes
     assert sleeps() - before <= SECONDS / 20 + 1
+
+
+def test_a_class_is_owed_time_while_nobody_holds_and_both_wait() -> None:
+    """The device gets ready for the higher one."""
+    floor, waiting = Floor(0.05), {Priority.HIGH: 1.0, Priority.NORMAL: 1.0}
+    floor.pass_time(0.0, waiting, (), ())
+    assert floor.next(waiting, Priority.HIGH) == (Priority.NORMAL, 20.0)
+
+
+def test_who_waits_for_what_is_about_to_be_free_is_owed_time() -> None:
+    """What D had is not seen to be free for 25 seconds; then E is before all others."""
+    table = busy_crowd()
+    table.feed(ClientGone(ord("D")))
+    table.comes("E", 0)
+    assert table.grows("E", 0) == []
+    while table.now < 19:
+        table.timer()
+    table.now = 25.0
+    assert "allot E 0 as 1" in table.feed(MemoryFreed(ord("D")))
+    table.has("E", 0, 0)
+    table.feed(PinnedMeasured(ord("E"), GIB))
+    assert table.asks("E") == ["revoke A"]
+    assert "grant E" in table.releases("A")
+
+
+def test_who_waits_for_its_turn_and_never_fits_is_owed_time() -> None:
+    """What B has lies in host memory; it can be there again when another one sleeps. Its slice is longer for that."""
+    table = busy_crowd(Terms())
+    table.has("B", 1, 0)
+    table.asks("B")
+    assert 25.0 < until_said(table, "sleep D") < 26.0
+    assert "allot B 1" in table.feed(FellAsleep(ord("D")))

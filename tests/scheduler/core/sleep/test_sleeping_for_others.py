@@ -267,3 +267,17 @@ def test_who_wakes_and_asks_for_nothing_is_behind_others_the_next_time() -> None
     table.feed(WakeWanted(ord("D")))
     table.feed(WakeWanted(ord("A")))
     changes("C", "D")
+
+
+def test_who_waited_for_memory_was_not_idle() -> None:
+    """A has no more memory than before it asked, but did so after the others did anything."""
+    table = full()
+    table.now = 5.0
+    seen = table.seen
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB))
+    assert "allot A 1.0625 as 2" in table.grows("A", 1)
+    table.has("A", 0, 0)
+    table.feed(seen)
+    table.now = 10.0
+    table.comes("E")
+    assert table.grows("E", 0) == ["sleep B"]

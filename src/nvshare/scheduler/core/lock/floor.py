@@ -1,7 +1,8 @@
 """What lower priority classes are owed while a higher one wants a device all the time.
 
 Each class but the lowest owes the classes below it a share of the time in which one of it holds and one of them waits,
-or has a slice. When that is a whole slice, the first of them has a turn of that length before the higher class.
+or has a slice. So it does while nobody holds and both wait, since the device gets ready for the higher class. When that
+is a whole slice, the first of them has a turn of that length before the higher class.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Floor:
             priority
             for priority in Priority
             if (priority > has_slice and (priority in waiting or priority in holding))
-            or (priority > waits and priority in holding)
+            or (priority > waits and (priority in holding or (priority in waiting and not holding)))
         ]
         self._most = max(waiting.values(), default=SLICE_SECONDS)
         self._at = now

@@ -73,7 +73,7 @@ class Turns:
         self._due_at = NEVER
         """When the lower classes will be owed a slice."""
         self._lacking: dict[Priority, Client] = {}
-        """The first of each class that lacks room which there is only when others sleep, and has no slice."""
+        """The first of each class that lacks room, as ``lack`` was told."""
         self.service = Service(settings, self._rank_of)
         """What containers are owed."""
 
@@ -106,8 +106,8 @@ class Turns:
             self._step_out(unit)
 
     def lack(self, first: dict[Priority, Client]) -> bool:
-        """These lack room from now on that there is only when others sleep, and have no slice, the first of each class;
-        whether it is news."""
+        """These lack room for memory or a context from now on and have no slice, the first of each class; whether that
+        is news."""
         news, self._lacking = first != self._lacking, first
         return news
 

@@ -110,6 +110,8 @@ class Memory:
     """Not answered yet."""
     grown_order: int = 0
     """The order that granted the last growth."""
+    grown_at: float = float("-inf")
+    """When that was."""
     has_context: bool = True
     """False: it waits to make the first one, and what that takes is charged only in advance."""
     asleep: bool = False
@@ -163,10 +165,8 @@ class Memory:
         self.spared_bytes = event.spared_bytes
         self.came_bytes += came_bytes
         self.left_bytes += left_bytes
-        self.reported = True
-        self.footprint_bytes = event.footprint_bytes
-        self.resident_bytes = event.resident_bytes
-        self.out_bytes = event.out_bytes
+        self.footprint_bytes, self.resident_bytes = event.footprint_bytes, event.resident_bytes
+        self.out_bytes, self.reported = event.out_bytes, True
         self.arena_bytes = max(self.arena_bytes, event.arena_bytes - self.arena_asked_bytes)
         self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
         self.progress_at = now
@@ -196,7 +196,7 @@ class Memory:
 
     def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> int:
         """It is admitted so much; the next order tells it. What its first context takes, if it makes that now."""
-        self.growth = None
+        self.growth, self.grown_at = None, now
         context_bytes = 0 if self.has_context else self.pinned_bytes
         if not self.has_context:
             self.has_context = True

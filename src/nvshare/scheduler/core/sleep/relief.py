@@ -63,7 +63,7 @@ class Relief:
                 process.gives_way_on ^= {device.uuid}
                 touched += [self._clients[number][1] for number in process.clients]
         is_news = lock.way.ask(needy if makers else None, makers)
-        if lock.turns.lack(device.first_needy(now)) or is_news:
+        if lock.turns.lack(device.first_lacking(now)) or is_news:
             touched.append(device)
         return first, touched
 
