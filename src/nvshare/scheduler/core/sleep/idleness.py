@@ -28,8 +28,8 @@ def idle_seconds(client: Client, after_seconds: float | None) -> float:
 
 
 def idle_since(process: Process, clients: Collection[Client]) -> float:
-    """Since when a process, whose clients these are, did nothing, as far as that is known; who waited for memory has not
-    been idle for longer than it had that."""
+    """Since when a process, whose clients these are, did nothing, as far as that is known; who waited for memory has
+    been idle for no longer than it had that."""
     used = max((max(client.since, client.memory.grown_at) for client in clients), default=float("-inf"))
     return max(used, process.woke_at, process.tried_at)
 
