@@ -233,7 +233,7 @@ class Device:
         self.lock.arbitrate(now, new_grant, actions)
         for _ in range(ROUNDS if self.residency.clients else 0):
             before = self.residency.answer
-            moves = Moves(self.residency, self.lock.comers(), self.lock.holders.paging_bytes, now)
+            moves = Moves(self.residency, self.lock.comers, self.lock.holders.paging_bytes, now)
             actions += moves.actions
             for client, growing_bytes in moves.resized:
                 self._expect(client, growing_bytes)

@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterator
 from nvshare.scheduler.core.actions import Action, Grant, Revoke
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.lock.blocking import Blocking
+from nvshare.scheduler.core.lock.comers import Comers
 from nvshare.scheduler.core.lock.holders import Group, Holders
 from nvshare.scheduler.core.lock.passing import passing
 from nvshare.scheduler.core.lock.service import NEVER
@@ -81,6 +82,8 @@ class Lock:
         self.blocking = Blocking(self.holders, residency, self.turns)
         self.way = Way(self.holders, self.turns)
         """Who leaves so that its process can sleep."""
+        self.comers = Comers(self.turns, self.may_come)
+        """Who waits and is not passed over."""
 
     # What happened.
 
@@ -150,11 +153,6 @@ class Lock:
             group.add_bytes(client, 1)
 
     # What is to be done.
-
-    def comers(self) -> Iterator[tuple[Client, ...]]:
-        """Those that wait, in the order of their turns, those together that come in together; but for those that are
-        passed over."""
-        return (unit.coming for unit in self.turns.in_turn() if self.may_come(unit))
 
     @property
     def quantum_end(self) -> float | None:
@@ -310,9 +308,10 @@ class Lock:
 
     def may_come(self, unit: Unit) -> bool:
         """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
-        for client in unit.coming if self._residency.clients else ():
-            is_to_sleep = client.is_held_back or client is self.way.made
-            if client.silent or is_to_sleep or self._residency.never_fits(client):
+        residency, made = self._residency, self.way.made
+        for client in unit.coming if residency.clients else ():
+            is_to_sleep = client is made or (client.process is not None and client.process.is_held_back)
+            if client.silent or is_to_sleep or residency.never_fits(client):
                 return False
         return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit))
 

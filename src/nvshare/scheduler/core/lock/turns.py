@@ -89,7 +89,17 @@ class Turns:
 
     def in_turn(self) -> Iterator[Unit]:
         """Those that are in line, but for gangs that are passed over."""
-        return iter(self) if not self.parts else (unit for unit in self if not _is_passed_over(unit))
+        return iter(self) if not self.parts else (unit for unit in self if not self.is_passed_over(unit))
+
+    def last_first(self) -> Iterator[Unit]:
+        """The same, the last in line first."""
+        backwards = (unit for rank in reversed(self._ranks) for unit in reversed(rank))
+        return backwards if not self.parts else (unit for unit in backwards if not self.is_passed_over(unit))
+
+    @staticmethod
+    def is_passed_over(unit: Unit) -> bool:
+        """Whether it is of a gang that others may pass."""
+        return unit.gang is not None and unit.gang.is_passed_over
 
     def place(self, client: Client) -> tuple[int, int]:
         """Where a client waits, or would if it did: who is before another has a lower one."""
@@ -345,7 +355,3 @@ class Turns:
         self._pushing.discard(unit)
         if unit.part is not None:
             self.parts.pop(unit.part, None)
-
-
-def _is_passed_over(unit: Unit) -> bool:
-    return unit.gang is not None and unit.gang.is_passed_over

@@ -26,7 +26,7 @@ for the clients whose memory swaps:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from nvshare.scheduler.core.actions import Action, Allot, Evict, RefuseGrowth
 from nvshare.scheduler.core.memory.asking import ask
@@ -41,14 +41,20 @@ STEP_BYTES: Final = CHUNK_BYTES
 """Room is given in such steps, or all that lacks."""
 
 
+class Comers(Protocol):
+    """Those that wait and may come, in the order of their turns, together those that come in together. That can change
+    with what is known of memory, and each is looked at when it is asked for."""
+
+    def __iter__(self) -> Iterator[tuple[Client, ...]]: ...
+    def __reversed__(self) -> Iterator[tuple[Client, ...]]: ...
+    def __contains__(self, client: Client) -> bool: ...
+
+
 class Moves:
     """One plan for one device."""
 
-    def __init__(
-        self, residency: Residency, units: Iterable[tuple[Client, ...]], paging_bytes: int, now: float
-    ) -> None:
-        """``units``: those that wait and may come, in the order of their turns, together those that come in together.
-        ``paging_bytes``: the movable memory of holders that do not swap."""
+    def __init__(self, residency: Residency, comers: Comers, paging_bytes: int, now: float) -> None:
+        """``paging_bytes``: the movable memory of holders that do not swap."""
         self.actions: list[Action] = []
         self.short: Short | None = None
         """For whom holders are asked to leave when their quantum is over."""
@@ -60,9 +66,7 @@ class Moves:
         """Whose growth was refused (0), or found possible at last, for a holder: with what its footprint will be."""
         self._residency = residency
         residency.look()
-        self._units: list[tuple[Client, ...]] = []
-        """Those that wait, as far as they were looked at."""
-        self._more_units = iter(units)
+        self._comers = comers
         self._now, self._paging_bytes = now, paging_bytes
         self._room = residency.room_bytes - paging_bytes
         self._one_wakes = residency.sleepers.is_one_waking
@@ -80,20 +84,12 @@ class Moves:
             residency.present.let_rest()
         residency.planned(self.short, self.deadline, kept=self.kept)
 
-    def _units_in_turn(self) -> Iterator[tuple[Client, ...]]:
-        """Those that wait; nobody is looked at before it is asked for."""
-        yield from self._units
-        for unit in self._more_units:
-            self._units.append(unit)
-            yield unit
-
-    def _waiting(self) -> list[Client]:
-        self._units += self._more_units
-        return [client for unit in self._units for client in unit]
-
-    def _last_first(self, before: int = 0) -> Iterator[Client]:
-        """All that wait but the first ``before``, whoever is the last in line first."""
-        yield from reversed(self._waiting()[before:])
+    def _last_first(self, before: tuple[Client, ...] = ()) -> Iterator[Client]:
+        """All that wait behind those, the last in line first."""
+        for unit in reversed(self._comers):
+            if unit == before:
+                return
+            yield from unit
 
     def _count(self) -> None:
         for client in self._residency.present.clients.values():
@@ -132,7 +128,7 @@ class Moves:
             if (
                 not self._one_wakes
                 and len(movers) == 1
-                and (movers[0].holds or movers[0] in self._waiting())
+                and (movers[0].holds or movers[0] in self._comers)
                 and not self._paging_bytes
             ):
                 lacking -= self._residency.ledger.reserve_bytes
@@ -157,8 +153,8 @@ class Moves:
         for client in list(self._residency.present.clients.values()):
             if client.stays_in and not self._bring_in(client, self._last_first()):
                 return
-        for place, unit in enumerate(self._units_in_turn()):
-            behind = () if place else self._last_first(before=len(unit))
+        for place, unit in enumerate(self._comers):
+            behind = () if place else self._last_first(before=unit)
             if not all(self._bring_in(client, behind) for client in unit):
                 return
 
@@ -215,7 +211,7 @@ class Moves:
         self._residency.requests.settle(client.number, context_bytes)
         self._room -= fixed
         wanted = growth.footprint_bytes if client.stays_in else memory.allotted_bytes
-        spare = wanted if growth.wakes or not nobody_lacks(self._waiting()) else admitted
+        spare = wanted if growth.wakes or not nobody_lacks(self._comers) else admitted
         allotted = max(memory.allotted_bytes, wanted, min(spare, memory.charge_bytes + self._room_for(client)))
         self._allot(client, allotted, growth.request)
         return True
@@ -312,8 +308,7 @@ class Moves:
         others = [client for client in others if client.memory.allotted_bytes]
         # Who waits and is passed over leaves like one that is idle.
         resting = [client for client in others if client.state in (ClientState.IDLE, ClientState.WAITING)]
-        waiting = self._waiting() if resting else []
-        idle = [client for client in resting if client not in waiting]
+        idle = [client for client in resting if client not in self._comers]
         idle.sort(key=lambda client: client.since)
         leaving = [client for client in others if client.state is ClientState.LEAVING]
         for client in (*idle, *leaving, *behind):
@@ -328,4 +323,4 @@ class Moves:
                     self._mover = client
                 return
         if for_client is not None and not self._pending:
-            self.short = Short.of(for_client, lacking, self._units_in_turn())
+            self.short = Short.of(for_client, lacking, self._comers)

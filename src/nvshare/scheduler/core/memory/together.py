@@ -26,11 +26,10 @@ class Short:
         return cls(client, next((unit for unit in units if client in unit), (client,)), lacking_bytes)
 
 
-def nobody_lacks(waiting: Iterable[Client]) -> bool:
-    """Whether all that wait for the lock may come in as they are."""
-    return all(
-        client.memory.swaps and client.memory.allotted_bytes >= client.memory.footprint_bytes for client in waiting
-    )
+def nobody_lacks(units: Iterable[tuple[Client, ...]]) -> bool:
+    """Whether all of these, which wait for the lock, may come in as they are."""
+    memories = (client.memory for unit in units for client in unit)
+    return all(memory.swaps and memory.allotted_bytes >= memory.footprint_bytes for memory in memories)
 
 
 def cramped(
