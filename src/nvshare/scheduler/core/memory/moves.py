@@ -293,18 +293,18 @@ class Moves:
     def _make_room(self, lacking: int, for_client: Client | None, behind: Iterable[Client]) -> None:
         """Makes others leave for what lacks beside the room that there is, as far as that is not under way."""
         lacking -= max(0, self._pending)
+        if lacking <= 0:
+            return
         others = [client for client in self._residency.present.clients.values() if client is not for_client]
         for client in others:
-            if lacking <= 0:
-                return
             memory = client.memory
             unused = memory.allotted_bytes - max(memory.movable_bytes, memory.resident_bytes)
             if unused > 0 and not self._residency.is_stuck(client, self._now):
                 unused = min(unused, max(lacking, STEP_BYTES))
                 self._evict(client, memory.allotted_bytes - unused)
                 lacking -= unused
-        if lacking <= 0:
-            return
+                if lacking <= 0:
+                    return
         others = [client for client in others if client.memory.allotted_bytes]
         # Who waits and is passed over leaves like one that is idle.
         resting = [client for client in others if client.state in (ClientState.IDLE, ClientState.WAITING)]
