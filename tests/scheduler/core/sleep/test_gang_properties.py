@@ -4,19 +4,43 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.actions import Action, FormGang, LeaveGang
+from nvshare.scheduler.core.events import ClientIdle, Policy
 from tests.scheduler.core.gangs.test_swapping_properties import DEVICES, GangMachine
 from tests.scheduler.core.memory.swap_model import MIB, Process
 from tests.scheduler.core.memory.test_swap_properties import GIB
+from tests.scheduler.core.sleep.sleep_model import Sleeper
 from tests.scheduler.core.sleep.test_sleep_properties import SleepMachine
 
 
 class SleepingGangMachine(SleepMachine, GangMachine):
     """Any that are awake say that they belong together, while others sleep; most of both devices is others'."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.formed: set[int] = set()
+        """The clients that were told that they are a gang."""
+
     def measure_devices(self) -> None:
         self.foreign = dict.fromkeys(DEVICES, self.foreign.get(DEVICES[0], 12 * GIB))
         super().measure_devices()
+
+    def send(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case FormGang(_, clients):
+                    self.formed.update(clients)
+                case LeaveGang(client):
+                    self.formed.discard(client)
+        super().send(actions)
+
+    def work(self, process: Process) -> bool:
+        """A holder has done what it had to: alone it gives the lock back, in a gang it says so."""
+        if process.number not in self.formed:
+            return super().work(process)
+        if isinstance(process, Sleeper) and process.grant is not None and process.yields and not process.busy:
+            self.handle(ClientIdle(process.number))
+        return bool(process.inbox)
 
     def may_stay_out(self, process: Process) -> bool:
         """Or it had memory that fits no more beside those that became a gang."""
