@@ -203,6 +203,12 @@ def test_every_mistake_is_named(file: Path) -> None:
     ("flags", "environment", "expected"),
     [
         ({"virtual_devices": "0"}, {}, "--virtual-devices: 0 is wrong; allowed: an integer from 1 to 1000"),
+        ({"include": ""}, {}, "--include[0]: '' is wrong (neither a UUID nor an index); allowed: a list of GPU UUIDs"),
+        ({"exclude": "0,,1"}, {}, "--exclude[1]: '' is wrong (neither a UUID nor an index); allowed: a list of GPU"),
+        ({}, {variable("include"): ","}, "environment: NVSHARE_PLUGIN_INCLUDE[0]: '' is wrong (neither a UUID nor"),
+        ({"ignored_xids": "48,"}, {}, "--ignored-xids[1]: '' is wrong; allowed: a list of integers from 1 to 9999"),
+        ({"device_list_strategy": ""}, {}, "--device-list-strategy[0]: '' is wrong; allowed: one or more of envvar"),
+        ({"node_name": ""}, {}, "--node-name: '' is wrong (not of that form); allowed: the name of a node"),
         ({"virtual_devices": "ten"}, {}, "--virtual-devices: 'ten' is wrong; allowed: an integer from 1 to 1000"),
         ({}, {"NVSHARE_VIRTUAL_DEVICES": "10000"}, "environment: NVSHARE_VIRTUAL_DEVICES: 10000 is wrong; allowed: an"),
         (

@@ -58,7 +58,7 @@ def _without_nul(text: str) -> str:
 
 
 def _node(name: str) -> str:
-    if name and not is_node_name(name):
+    if not is_node_name(name):
         raise _refuse("not of that form")
     return name
 

@@ -147,7 +147,7 @@ def _parsed(key: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if key in _LISTS:
-        items = [item.strip() for item in value.split(",") if item.strip()]
+        items = [item.strip() for item in value.split(",")]
         return [_number(item) for item in items] if key == "ignored_xids" else items
     annotation = str(FIELDS[key].annotation)
     if "bool" in annotation:
