@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -48,6 +50,17 @@ async def test_pods_that_stay(cluster: Cluster, api: ApiServer) -> None:
     """As on a node that is down: they are not waited for without end."""
     cluster.daemon_sets.add(PATH)
     assert not await removal.end(api, PATH, SHORT)
+
+
+@pytest.mark.parametrize("arguments", [[], [""], ["a/b"], ["a", "b"]], ids=str)
+def test_no_name(arguments: list[str]) -> None:
+    """What was not set would name all DaemonSets: it is said, and nothing is asked."""
+    command = [sys.executable, "-m", "nvshare.nodeagent.removal", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"nvshare-node-agent removal: {arguments} is wrong; allowed: one argument, the DaemonSet's name\n"
+    )
 
 
 async def test_a_refusal(cluster: Cluster, api: ApiServer) -> None:
