@@ -78,6 +78,14 @@ def test_wrong_words(run_dir: RunDir, words: Sequence[str]) -> None:
     assert ctl(run_dir, "demo", *words).returncode == 2
 
 
+@pytest.mark.parametrize("number", ["0", "401", "many", "9" * 5000])
+def test_wrong_numbers(run_dir: RunDir, number: str) -> None:
+    """The message has the value, and says what is allowed."""
+    done = ctl(run_dir, "demo", "--many", number, COLUMNS="6000")
+    assert done.returncode == 2
+    assert f"'{number}' is not allowed; a whole number from 1 to 400 is" in done.stderr
+
+
 def _program(**more: object) -> Program:
     """It slept, was asked and woke, and slept again."""
     deeds = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -42,12 +43,21 @@ _MOST_PROGRAMS = 400
 """512 processes may use a simulated GPU, and each program's pipe takes a descriptor."""
 
 
+def _number_of_programs(text: str) -> int:
+    if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= _MOST_PROGRAMS:
+        raise typer.BadParameter(f"{text!r} is not allowed; a whole number from 1 to {_MOST_PROGRAMS} is")
+    return int(text)
+
+
 def demo(
     context: typer.Context,
     programs: Annotated[
         int | None,
         typer.Argument(
-            metavar="[N]", min=1, max=_MOST_PROGRAMS, show_default=False, help="How many, with --many. [default: 100]"
+            metavar="[N]",
+            parser=_number_of_programs,
+            show_default=False,
+            help=f"How many, with --many, 1 to {_MOST_PROGRAMS}. Default: {_PROGRAMS}.",
         ),
     ] = None,
     many: Annotated[bool, typer.Option("--many", help="Many programs that sleep, on one simulated GPU.")] = False,
