@@ -15,7 +15,7 @@ def path_of(text: str | Path) -> Path:
     if isinstance(text, Path):
         return text
     if not text:
-        raise typer.BadParameter("'' is no path")
+        raise typer.BadParameter("'' is no path; name one, or leave the option out")
     try:
         text.encode()
     except UnicodeEncodeError:

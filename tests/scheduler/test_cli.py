@@ -34,6 +34,13 @@ def test_sleep_after_that_is_not_allowed(seconds: str) -> None:
     assert "is no number" in refusal.value.message or "from 0.1 to 86400 s is" in refusal.value.message
 
 
+@pytest.mark.parametrize("option", ["--run-dir", "--pod-resources", "--swap-dir"])
+def test_no_path(option: str) -> None:
+    """What is empty is a variable that was not set, and not the present folder."""
+    with pytest.raises(typer.BadParameter, match="'' is no path; name one, or leave the option out"):
+        said(option, "")
+
+
 def test_files() -> None:
     """Without a folder there are none. A folder counts wherever the scheduler goes."""
     assert (said().options.swap_dir, said().options.swap_bytes) == (None, None)
@@ -45,7 +52,7 @@ def test_files() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--swap-dir", ""), "'' is no folder"),
+        (("--swap-dir", ""), "'' is no path"),
         (("--swap-size", "2GiB"), "--swap-dir, which is missing"),
         (("--swap-dir", "/x", "--swap-size", "0"), "0 is not allowed"),
         (("--swap-dir", "/x", "--swap-size", "50%"), "'50%' is no size"),

@@ -15,6 +15,7 @@ from nvshare.command_classes import Command
 from nvshare.device_uuid import device_bytes
 from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
+from nvshare.path_option import path_of
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of
 from nvshare.scheduler.commands import InvalidCommandError, check_quantum
 from nvshare.scheduler.core.events import Policy
@@ -123,13 +124,6 @@ def _size(text: str) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
-def _folder(text: str) -> Path:
-    """What is empty would mean this folder, and is a variable that was not set."""
-    if not text:
-        raise typer.BadParameter("'' is no folder")
-    return Path(text)
-
-
 def _swap_size(text: str) -> int:
     size_bytes = _size(text)
     if not size_bytes:
@@ -174,7 +168,7 @@ def _scheduler(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            parser=_folder,
+            parser=path_of,
             help="Folder of the sockets. [default: $NVSHARE_RUN_DIR, else /var/run/nvshare for root and "
             "$XDG_RUNTIME_DIR/nvshare for a user]",
         ),
@@ -244,7 +238,7 @@ def _scheduler(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            parser=_folder,
+            parser=path_of,
             show_default=False,
             help="A folder on a local disk. While host memory is scarce the data of programs that sleep goes there, "
             "into files without names, and comes back before they wake. [default: it stays in host memory]",
@@ -299,6 +293,7 @@ def _scheduler(
         Path,
         typer.Option(
             metavar="SOCKET",
+            parser=path_of,
             help="kubelet's pod resources socket, which tells what containers hold; it need not exist.",
         ),
     ] = paths.POD_RESOURCES_SOCKET,

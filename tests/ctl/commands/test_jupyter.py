@@ -111,6 +111,7 @@ def test_in_an_environment(install: Callable[..., subprocess.CompletedProcess[st
         (["--user", "--sys-prefix"], 2, "only one of"),
         (["--name", "a b"], 2, "'a b' is no name"),
         (["--name", ".."], 2, "'..' is no name"),
+        (["--display-name", ""], 2, "'' is nothing that Jupyter could show"),
         (["--python", ""], 127, "cannot execute '': no such command"),
         (["--memory-limit", "1G", "--memory-request", "2G"], 2, "above the memory limit"),
         (["--python", "/nowhere/python"], 127, "/nowhere/python: no such file"),

@@ -153,7 +153,13 @@ def test_no_answer_at_all(cluster: Cluster, kubeconfig: Path, options: list[str]
 
 @pytest.mark.parametrize(
     "arguments",
-    [["status", "-n", ""], ["top", "--namespace", "a b"], ["timeline", "--node", ""], ["timeline", "--node", "a/b"]],
+    [
+        ["status", "-n", ""],
+        ["status", "--context", ""],
+        ["top", "--namespace", "a b"],
+        ["timeline", "--node", ""],
+        ["timeline", "--node", "a/b"],
+    ],
     ids=" ".join,
 )
 def test_names_that_are_none(cluster: Cluster, kubeconfig: Path, arguments: list[str]) -> None:

@@ -48,6 +48,12 @@ def _kernel_name(text: str) -> str:
     return text.lower()
 
 
+def _display_name(text: str) -> str:
+    if not text.strip():
+        raise typer.BadParameter(f"{text!r} is nothing that Jupyter could show; say a text, or leave the option out")
+    return text
+
+
 def build() -> typer.Typer:
     """The group of commands."""
     group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
@@ -67,7 +73,11 @@ def install(
     display_name: Annotated[
         str | None,
         typer.Option(
-            "--display-name", metavar="TEXT", show_default=False, help='What Jupyter shows. Default: "Python (NAME)".'
+            "--display-name",
+            metavar="TEXT",
+            parser=_display_name,
+            show_default=False,
+            help='What Jupyter shows. Default: "Python (NAME)".',
         ),
     ] = None,
     python: Annotated[

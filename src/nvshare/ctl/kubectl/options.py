@@ -25,6 +25,13 @@ def _node(text: str) -> str:
     return text
 
 
+def _context(text: str) -> str:
+    """What is empty is a variable that was not set."""
+    if not text:
+        raise typer.BadParameter("'' is wrong; allowed: the name of a context of the kubeconfig")
+    return text
+
+
 NamespaceOption = Annotated[
     str, typer.Option("-n", "--namespace", metavar="NAME", parser=_namespace, help="Where nvshare is installed.")
 ]
@@ -33,7 +40,8 @@ NodeOption = Annotated[
     typer.Option("--node", metavar="NAME", parser=_node, show_default=False, help="This node only. Default: all."),
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig. Default: its current one.")
+    str | None,
+    typer.Option("--context", metavar="NAME", parser=_context, help="Of the kubeconfig. Default: its current one."),
 ]
 KubeconfigOption = Annotated[
     Path | None,
