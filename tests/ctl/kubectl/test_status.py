@@ -170,10 +170,11 @@ def test_names_that_are_none(cluster: Cluster, kubeconfig: Path, arguments: list
     assert cluster.executed == []
 
 
-def test_a_file_that_is_no_kubeconfig(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["a: [", "[]", "[" * 100_000, "contexts: 3\ncurrent-context: c"], ids=len)
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
     """It is named."""
     file = tmp_path / "config"
-    file.write_text("a: [")
+    file.write_text(text)
     done = plugin(file, "status")
     assert (done.returncode, done.stdout) == (1, "")
     assert (

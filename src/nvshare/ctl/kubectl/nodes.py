@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ _API_SECONDS = 15.0
 _ANSWER_SECONDS = 20.0
 """More than nvshare-ctl itself waits for the scheduler."""
 _AT_ONCE = 16
+_MOST_LOGGED = 16
+"""Lines of the client that are kept; after so many none is."""
 _API_MESSAGE = re.compile(r'"message": ?"([^"]+)"')
 """In the body of an error, which is not always where errors keep it."""
 
@@ -40,15 +44,24 @@ class Cluster:
         self._namespace = namespace
         self._configuration = client.Configuration()
         file = kubeconfig or config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+        # The client logs, and does not raise, that an exec plugin failed, and would ask without credentials.
+        said = BufferingHandler(_MOST_LOGGED)
+        logging.getLogger().addHandler(said)
         try:
             config.load_kube_config(  # type: ignore[no-untyped-call]
                 None if kubeconfig is None else str(kubeconfig), context, client_configuration=self._configuration
             )
         except (config.ConfigException, OSError) as error:
             raise CommandError(f"no cluster to ask: {file}: {error}; see --kubeconfig and --context") from error
-        except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             # What the client makes of a file of another kind.
             raise CommandError(f"no cluster to ask: {file} is no kubeconfig; name another with --kubeconfig") from error
+        if said.buffer:
+            why = _of_plugin(said.buffer[-1].getMessage())
+            raise CommandError(f"no cluster to ask: {file}: the exec plugin of its user gives no credentials: {why}")
+        if not self._configuration.host.startswith(("http://", "https://")):
+            server = f"the server {self._configuration.host!r} of its cluster is wrong; allowed: https://HOST:PORT"
+            raise CommandError(f"no cluster to ask: {file}: {server}")
         self._configuration.retries = False
         websocket.setdefaulttimeout(_API_SECONDS)
 
@@ -127,6 +140,11 @@ class Cluster:
         if not isinstance(document, dict):
             raise CommandError(_last_line(complaint) or f"nvshare-ctl in pod {pod} said nothing")
         return document
+
+
+def _of_plugin(logged: str) -> str:
+    """Why an exec plugin failed. In a terminal it says that itself, and the client trips over having nothing to add."""
+    return "see what it said" if "NoneType" in logged else " ".join(logged.removeprefix("exec: ").split())
 
 
 def _at_once(ask: Callable[[Any], NodeAnswer], pods: Sequence[Any]) -> list[NodeAnswer]:

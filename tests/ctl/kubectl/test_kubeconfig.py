@@ -1,0 +1,78 @@
+"""What of a kubeconfig leads to no cluster: each is said in one line, before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.ctl.kubectl.fake_kubernetes import Cluster, serving, write_kubeconfig
+from tests.ctl.kubectl.plugin import COMMAND, plugin, plugin_environment
+from tests.ctl.terminal import in_session
+from tests.polling import poll_until
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def cluster(kubeconfig: Path) -> Iterator[Cluster]:
+    """One that would answer."""
+    cluster = Cluster()
+    with serving(cluster, kubeconfig):
+        yield cluster
+
+
+def log_in_by(kubeconfig: Path, login: dict[str, object]) -> None:
+    """Gives the user of a kubeconfig an exec plugin."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["users"][0]["user"]["exec"] = {"apiVersion": "client.authentication.k8s.io/v1", **login}
+    kubeconfig.write_text(yaml.safe_dump(document))
+
+
+@pytest.mark.parametrize(
+    ("plugin_said", "why"),
+    [
+        ({"command": "/nonexistent/login"}, "[Errno 2] No such file or directory: '/nonexistent/login'"),
+        (
+            {"command": "sh", "args": ["-c", "echo first log >&2; echo in >&2; exit 3"]},
+            "process returned 3. first log in",
+        ),
+        ({"command": "echo", "args": ["{}"]}, "malformed response. missing key 'apiVersion'"),
+        ({}, "malformed request. missing key 'command'"),
+    ],
+)
+def test_an_exec_plugin_that_fails(
+    cluster: Cluster, kubeconfig: Path, plugin_said: dict[str, object], why: str
+) -> None:
+    """It is said, and nobody is asked without credentials: what the server would say of that misleads."""
+    log_in_by(kubeconfig, plugin_said)
+    done = plugin(kubeconfig, "status")
+    assert (done.returncode, done.stdout, cluster.executed) == (1, "", [])
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: {kubeconfig}: the exec plugin of its user gives no credentials: {why}\n"
+    )
+
+
+def test_an_exec_plugin_that_fails_in_a_terminal(cluster: Cluster, kubeconfig: Path) -> None:
+    """What it says itself is there to be read."""
+    log_in_by(kubeconfig, {"command": "sh", "args": ["-c", "echo log in first >&2; exit 3"]})
+    with in_session([*COMMAND, "status"], plugin_environment(kubeconfig), columns=300) as shown:
+        poll_until(lambda: "gives no credentials: see what it said" in shown.output(), "it is said", timeout=30)
+        assert "log in first" in shown.output()
+
+
+@pytest.mark.parametrize("server", ["", "here:6443", "ftp://here"])
+def test_a_server_that_is_none(kubeconfig: Path, server: str) -> None:
+    """It is named, in one line."""
+    write_kubeconfig(kubeconfig, server)
+    done = plugin(kubeconfig, "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: {kubeconfig}: the server {server!r} of its cluster is wrong; "
+        "allowed: https://HOST:PORT\n"
+    )
