@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nvshare import cdi
-from nvshare.deviceplugin.host.whole_files import is_unchanged, write_whole
+from nvshare.deviceplugin.host.whole_files import is_unchanged, remove_leftovers, write_whole
 
 
 class CdiFile:
@@ -58,6 +58,7 @@ class CdiFile:
         try:
             new = self._content() != content
             if new:
+                remove_leftovers(self._file.parent, self._file.name)
                 write_whole(self._file, content, 0o644)
             self._right, self.problem = self._file.stat(), None
         except OSError as error:

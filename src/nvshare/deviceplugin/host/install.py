@@ -1,6 +1,7 @@
 """Puts libnvshare.so on the host, into a folder of its own version and content.
 
 A running pod has the folder of its version mounted and maps the file in it: neither is ever changed or removed here.
+What an installer left half written that was killed is, in the folder of any version.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvshare.deviceplugin.host.whole_files import is_unchanged, write_whole
+from nvshare.deviceplugin.host.whole_files import is_unchanged, remove_leftovers, write_whole
 from nvshare.paths import LIBRARY_NAME
 
 
@@ -45,6 +46,8 @@ def read_library(source: Path, version: str) -> Library:
 def install(library: Library, root: Path) -> tuple[Path, bool]:
     """Installs below ``root``; returns the file and whether it is new. On an InstallError nothing is left behind."""
     target = library.folder(root) / LIBRARY_NAME
+    for folder in root.glob("*"):
+        remove_leftovers(folder, LIBRARY_NAME)
     try:
         if target.read_bytes() == library.content:
             return target, False
