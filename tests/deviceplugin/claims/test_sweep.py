@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,51 @@ async def test_while_something_is_not_known(node: NodeOfClaims) -> None:
     assert node.recorded == {"uid-gone"}
     assert "can't be swept: trying again later" in node.logged[-1]
     node.api.away = False
+    await sweep_of(node, claims, ()).sweep()
+    assert node.recorded == set()
+
+
+async def damaged(node: NodeOfClaims, *names: str, days: float) -> Claims:
+    """The claims of a driver that finds these records damaged, which were written so long ago."""
+    await prepared(node, *names)
+    written = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+    for name in names:
+        file = node.records / f"uid-{name}.json"
+        file.write_bytes(file.read_bytes()[:40])
+        os.utime(file, (written, written))
+    return node.start()
+
+
+async def test_damaged_records(node: NodeOfClaims) -> None:
+    """They go after a day, and what containers would find by them; a line in the log names each."""
+    claims = await damaged(node, "a", days=1.01)
+    await damaged(node, "b", days=0.99)
+    await sweep_of(node, claims, ()).sweep()
+    assert node.recorded == node.described == {"uid-b"}
+    assert "a claim's damaged record is removed" in node.logged[-1]
+    assert f"{node.records}/uid-a.json" in node.logged[-1]
+
+
+async def test_damaged_records_of_running_containers(node: NodeOfClaims) -> None:
+    """A claim that a container has and that no record tells of may be the one: nothing is taken from it."""
+    claims = await damaged(node, "a", days=30)
+    for held in (None, {"team/a"}):
+        await sweep_of(node, claims, held).sweep()
+        assert node.recorded == node.described == {"uid-a"}
+    await claims.prepare("uid-a", "team", "a")
+    os.utime(node.records / "uid-a.json", (0, 0))
+    await sweep_of(node, claims, {"team/a"}).sweep()
+    assert node.recorded == node.described == {"uid-a"}
+
+
+async def test_damaged_records_that_cant_be_removed(node: NodeOfClaims) -> None:
+    """It is said, and tried again."""
+    claims = await damaged(node, "a", days=2)
+    (node.records / "uid-0.json").mkdir()
+    os.utime(node.records / "uid-0.json", (0, 0))
+    await sweep_of(node, claims, ()).sweep()
+    assert "can't be swept: trying again later" in node.logged[-1]
+    (node.records / "uid-0.json").rmdir()
     await sweep_of(node, claims, ()).sweep()
     assert node.recorded == set()
 

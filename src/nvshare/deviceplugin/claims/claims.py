@@ -10,6 +10,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -99,6 +100,17 @@ class Claims:
     async def unprepare(self, uid: str) -> None:
         """Forgets a claim; one that is not known is forgotten. ClaimError where files can't be removed."""
         await self._to_the_end(self._unprepare(uid))
+
+    def forget_damaged(self, before: datetime) -> None:
+        """Removes damaged records that were written before that time, and their CDI files. OSError; may wait for the
+        disk.
+        """
+        with self._disk:
+            for uid in sorted(set(self._files.uids()) - self._records.keys()):
+                if self._files.written_at(uid) < before:
+                    self._cdi.remove(uid)
+                    self._files.remove(uid)
+                    self._log.warning("a claim's damaged record is removed", file=str(self._files.file(uid)))
 
     def look(self) -> bool:
         """Writes the CDI files that are missing or wrong; whether there were any. May wait for the disk.

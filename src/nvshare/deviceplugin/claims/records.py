@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,10 @@ class RecordFiles:
         """OSError, whose text names the file: nothing was written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.file(record.uid), content(record), 0o600)
+
+    def written_at(self, uid: str) -> datetime:
+        """When the claim's file was written. OSError."""
+        return datetime.fromtimestamp(self.file(uid).stat().st_mtime, UTC)
 
     def remove(self, uid: str) -> None:
         """OSError; that of a claim which has none is done."""

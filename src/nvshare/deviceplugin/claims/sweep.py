@@ -1,13 +1,15 @@
 """Forgets claims that kubelet never said were over, as one whose node lost its state does not.
 
 A claim is over that the API server does not have any more, or that is allocated elsewhere, and that no container of the
-node has.
+node has. A damaged record does not say whose it is: it stays for a day, and while a container has a claim without a
+record.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from datetime import UTC, datetime, timedelta
 
 from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.claims.claim import ClaimError, Document, Record, is_of
@@ -16,6 +18,7 @@ from nvshare.kubernetes.api_server import NOT_FOUND, ApiError
 from nvshare.log import Log
 
 _SWEEP_SECONDS = 180.0
+_DAMAGED_STAYS = timedelta(days=1)
 
 
 class Sweep:
@@ -47,18 +50,17 @@ class Sweep:
         held = self._held()
         if held is None:
             return
-        for record in tuple(self._claims.records.values()):
-            if record.full_name in held:
-                continue
-            try:
-                if await self._is_over(record):
+        try:
+            for record in tuple(self._claims.records.values()):
+                if record.full_name not in held and await self._is_over(record):
                     self._log.warning(
                         "a claim is over that kubelet did not end", claim=record.full_name, uid=record.uid
                     )
                     await self._claims.unprepare(record.uid)
-            except (ApiError, ClaimError) as error:
-                self._log.warning("what is left of claims can't be swept: trying again later", reason=str(error))
-                return
+            if {record.full_name for record in self._claims.records.values()}.issuperset(held):
+                await asyncio.to_thread(self._claims.forget_damaged, datetime.now(UTC) - _DAMAGED_STAYS)
+        except (ApiError, ClaimError, OSError) as error:
+            self._log.warning("what is left of claims can't be swept: trying again later", reason=str(error))
 
     async def _is_over(self, record: Record) -> bool:
         try:
