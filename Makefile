@@ -1,4 +1,5 @@
 # One command for each thing that a person does here; each does its own set-up in .venv/ and build/, once.
+# Those that run tests take PYTEST_ARGS: options of pytest, and files, which are then all that it runs.
 #
 #   make demo      two simulated GPUs, four programs, turns
 #   make test      the tests that need neither a GPU nor a cluster, in eight to ten minutes
@@ -30,6 +31,8 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+# The files that it names, if any: then these tests are run, and no others.
+NAMED = $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word)))))
 CHAOS_ARGS ?=
 DRIVERS_ARGS ?= --minutes 10
 PINNED ?= dist/deploy
@@ -55,7 +58,7 @@ test: libs
 
 soak: libs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "soak and not gpu and not e2e" $(PYTEST_ARGS)
-	$(BIN)/python -m tests.random_drivers $(DRIVERS_ARGS)
+	$(if $(NAMED),,$(BIN)/python -m tests.random_drivers $(DRIVERS_ARGS))
 
 lint: setup
 	$(BIN)/ruff check
@@ -70,7 +73,7 @@ format: setup
 
 check: libs lint
 	$(BIN)/python build_native.py strict
-	$(BIN)/python -m pytest tests/layout $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -o testpaths=tests/layout $(PYTEST_ARGS)
 
 chaos: libs
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
@@ -79,11 +82,11 @@ e2e: E2E := e2e and not e2e_long
 e2e-long: E2E := e2e_long
 e2e e2e-long: libs
 	@test -n "$(KUBECONFIG)" || { echo "make $@: KUBECONFIG must name the cluster that the tests may change" >&2; exit 1; }
-	$(BIN)/python -m pytest -m "$(E2E)" tests/e2e $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "$(E2E)" -o testpaths=tests/e2e $(PYTEST_ARGS)
 
 sanitize: libs
 	$(BIN)/python build_native.py asan tsan
-	$(BIN)/python -m pytest tests/sanitize $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -o testpaths=tests/sanitize $(PYTEST_ARGS)
 
 libs: $(INSTALLED)
 	$(BIN)/python build_native.py x86_64 aarch64
