@@ -15,6 +15,8 @@ from nvshare import sizes
 PRIORITIES: Final = ("low", "normal", "high")
 WHEN_FULL: Final = ("wait", "refuse")
 SLEEP: Final = ("never", "pressure", "idle")
+BACKENDS: Final = ("swap", "managed", "native")
+ON_MISSING: Final = ("wait", "run", "fail")
 
 _NUMBER = r"([0-9]+(?:\.[0-9]{1,3})?)"
 _WEIGHT = re.compile(_NUMBER)
@@ -65,15 +67,27 @@ def priority_of(text: str) -> str:
 
 def when_full_of(text: str) -> str:
     """What a text says that becomes of memory asked for which only others' ends could free; it is that text."""
-    if text not in WHEN_FULL:
-        raise ValueError(f"{text!r} is none of {', '.join(WHEN_FULL)}")
-    return text
+    return _one_of(WHEN_FULL, text)
 
 
 def sleep_of(text: str) -> str:
     """What a text says of when a process may leave its devices altogether; it is that text."""
-    if text not in SLEEP:
-        raise ValueError(f"{text!r} is none of {', '.join(SLEEP)}")
+    return _one_of(SLEEP, text)
+
+
+def backend_of(text: str) -> str:
+    """What a text says of how memory is kept; it is that text."""
+    return _one_of(BACKENDS, text)
+
+
+def on_missing_of(text: str) -> str:
+    """What a text says that a program does while no scheduler was found; it is that text."""
+    return _one_of(ON_MISSING, text)
+
+
+def _one_of(words: tuple[str, ...], text: str) -> str:
+    if text not in words:
+        raise ValueError(f"{text!r} is none of {', '.join(words)}")
     return text
 
 

@@ -14,6 +14,18 @@ from tests.ctl.program import COMMAND, ctl
 
 pytestmark = pytest.mark.usefixtures("libraries")
 
+RIGHT = {
+    paths.WEIGHT: "2",
+    paths.PRIORITY: "low",
+    paths.COMPUTE_LIMIT: "5",
+    paths.MEMORY_LIMIT: "2G",
+    paths.MEMORY_REQUEST: "1G",
+    paths.WHEN_FULL: "wait",
+    paths.SLEEP: "idle",
+    paths.CONTAINER: "train",
+    paths.GANG: "job",
+}
+"""For each variable a text that means something."""
 TERMS = (
     *(paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST),
     *(paths.WHEN_FULL, paths.SLEEP),
@@ -118,18 +130,36 @@ def test_a_request_of_the_environment(run_dir: RunDir) -> None:
         (paths.MEMORY_LIMIT, "much", "'much' is no size; 8Gi or 8GiB"),
         (paths.MEMORY_LIMIT, "20", "'20' is 20 bytes, too small for anything; 20GiB?"),
         (paths.COMPUTE_LIMIT, "half", "'half' is no percentage"),
+        (paths.WEIGHT, "heavy", "'heavy' is no weight; a number from 0.01 to 1000 is"),
+        (paths.PRIORITY, "urgent", "'urgent' is no priority; low, normal, high are"),
+        (paths.MEMORY_REQUEST, "much", "'much' is no size; 8Gi or 8GiB"),
+        (paths.WHEN_FULL, "hope", "'hope' is none of wait, refuse"),
+        (paths.SLEEP, "always", "'always' is none of never, pressure, idle"),
+        (paths.CONTAINER, "a b", "'a b' is no name"),
+        (paths.GANG, "job:1", "'job:1' is neither NAME nor NAME:SIZE"),
     ],
 )
-def test_a_limit_that_means_nothing(run_dir: RunDir, name: str, value: str, said: str) -> None:
-    """Nothing is run, since it would run without a limit; the text names the variable and the word."""
+def test_a_variable_that_means_nothing(run_dir: RunDir, name: str, value: str, said: str) -> None:
+    """Nothing is run, since it would run as nobody wanted; the text names the variable and the word."""
     done = ctl(run_dir, "run", "--", "echo", "ran", **{name: value})
     assert (done.returncode, done.stdout) == (2, "")
     assert f"Invalid value for {name}: {said}" in " ".join(done.stderr.replace("│", " ").split())
-    done = ctl(run_dir, "run", "--memory-limit", "2G", "--compute-limit", "5", "--", "echo", "ran", **{name: value})
+    option = {paths.CONTAINER: "--name"}.get(name, f"--{name.removeprefix('NVSHARE_').lower().replace('_', '-')}")
+    done = ctl(run_dir, "run", option, RIGHT[name], "--", "echo", "ran", **{name: value})
     assert (done.returncode, done.stdout) == (0, "ran\n")
 
 
-def test_a_request_that_means_nothing(run_dir: RunDir) -> None:
-    """The library says that it counts as not set."""
-    done = ctl(run_dir, "run", "--memory-limit", "2G", "--", "echo", "ran", **{paths.MEMORY_REQUEST: "much"})
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (paths.MEMORY, "'here' is none of swap, managed, native"),
+        (paths.ON_MISSING, "'here' is none of wait, run, fail"),
+    ],
+)
+def test_a_variable_without_an_option(run_dir: RunDir, name: str, said: str) -> None:
+    """As those that have one. What is empty is not set."""
+    done = ctl(run_dir, "run", "--", "echo", "ran", **{name: "here"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Invalid value for {name}: {said}" in " ".join(done.stderr.replace("│", " ").split())
+    done = ctl(run_dir, "run", "--", "echo", "ran", **{name: ""})
     assert (done.returncode, done.stdout) == (0, "ran\n")

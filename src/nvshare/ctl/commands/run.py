@@ -81,10 +81,10 @@ def run(
 ) -> None:
     """Never returns: the process becomes the command."""
     environment: Mapping[str, str] = context.obj
-    check(environment, terms)
     said = variables(terms) | {paths.CONTAINER: _container(name, environment, command[0])}
     if gang is not None:
         said[paths.GANG] = gang
+    check({**environment, **said}, terms)
     executable, prepared = prepare(context, command, run_dir)
     if quantum is not None:
         _set_quantum(paths.run_dirs(prepared), quantum)

@@ -138,6 +138,15 @@ TERMS: Final = (
     ),
 )
 
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    **{term.variable: term.value_of for term in TERMS},
+    paths.CONTAINER: terms_texts.container_of,
+    paths.GANG: terms_texts.gang_of,
+    paths.MEMORY: terms_texts.backend_of,
+    paths.ON_MISSING: terms_texts.on_missing_of,
+}
+"""Variables whose texts can mean nothing, and what reads them."""
+
 Given = Mapping[Term, str]
 """The texts of the terms for which an option was given."""
 
@@ -188,10 +197,7 @@ def variables(given: Given) -> dict[str, str]:
 
 
 def check(environment: Mapping[str, str], given: Given) -> None:
-    """typer.BadParameter where both together say a limit that means nothing, or a memory request above it.
-
-    With such a limit the library fails the program's calls.
-    """
+    """typer.BadParameter where both together say what means nothing, or a memory request above the limit."""
     if fault := _fault({**environment, **variables(given)}):
         variable, what = fault
         said_by = next((term.flag for term in given if term.variable == variable), variable)
@@ -200,18 +206,15 @@ def check(environment: Mapping[str, str], given: Given) -> None:
 
 def _fault(environment: Mapping[str, str]) -> tuple[str, str] | None:
     """Which variable is wrong, and why."""
-    for name, read in ((paths.MEMORY_LIMIT, terms_texts.memory_of), (paths.COMPUTE_LIMIT, terms_texts.share_of)):
+    for name, read in _READ.items():
         try:
             if said := environment.get(name):
                 read(said)
         except ValueError as error:
             return name, str(error)
     limit, request = environment.get(paths.MEMORY_LIMIT), environment.get(paths.MEMORY_REQUEST)
-    try:
-        if not limit or not request or terms_texts.memory_of(request) <= terms_texts.memory_of(limit):
-            return None
-    except ValueError:
-        return None  # The library says that the request counts as not set.
+    if not limit or not request or terms_texts.memory_of(request) <= terms_texts.memory_of(limit):
+        return None
     return paths.MEMORY_REQUEST, f"a memory request of {request} is above the memory limit of {limit}"
 
 
