@@ -14,6 +14,10 @@ from pathlib import Path
 
 from nvshare.deviceplugin.host.whole_files import is_unchanged, remove_leftovers, write_whole
 from nvshare.paths import LIBRARY_NAME
+from nvshare.regular_files import read_regular
+
+_MOST_BYTES = 64 << 20
+"""Many times what the library has."""
 
 
 class InstallError(Exception):
@@ -35,7 +39,7 @@ class Library:
 def read_library(source: Path, version: str) -> Library:
     """The library in ``source``; raises InstallError when there is none."""
     try:
-        content = source.read_bytes()
+        content = read_regular(source, _MOST_BYTES)
     except OSError as error:
         raise InstallError(f"{source}: {error.strerror}: name the library with --source") from error
     if content[:4] != b"\x7fELF":

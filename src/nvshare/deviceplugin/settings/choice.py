@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.deviceplugin.settings.configuration import MOST_BYTES, Configuration
+from nvshare.regular_files import read_regular
 
 SETTINGS = "settings"
 """The hidden command that writes what the rest of the command line leads to."""
@@ -43,7 +44,7 @@ class Choice:
         name = _label(self.node_config) or self.default
         file = self.file(name)
         try:
-            return Chosen(name, None if file is None else file.read_bytes())
+            return Chosen(name, None if file is None else read_regular(file, MOST_BYTES))
         except OSError:
             return Chosen(name, None)
 

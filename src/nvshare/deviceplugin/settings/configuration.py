@@ -20,6 +20,8 @@ from nvshare.log import LogFormat, LogLevel
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.paths import CDI_DIR, KUBELET_DIR, SYSTEM_RUN_DIR
 
+MOST_BYTES = 1 << 20
+"""Of a file of settings: a ConfigMap can have no larger one."""
 HOST_LIBRARY_DIR = Path("/var/lib/nvshare")
 
 

@@ -15,7 +15,8 @@ from pydantic_core import ErrorDetails
 
 from nvshare import paths
 from nvshare.deviceplugin.settings.checks import FIELDS, MOUNT_FIELDS, checked
-from nvshare.deviceplugin.settings.configuration import Configuration
+from nvshare.deviceplugin.settings.configuration import MOST_BYTES, Configuration
+from nvshare.regular_files import read_regular
 
 ENVIRONMENT_PREFIX = "NVSHARE_PLUGIN_"
 # What Kubernetes puts into every container of a namespace with a Service called nvshare-plugin or so.
@@ -104,7 +105,7 @@ def _flag(key: str) -> str:
 
 def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_regular(file, MOST_BYTES).decode()
         content, repeated = yaml.safe_load(text), _repeated(yaml.compose(text, yaml.SafeLoader))
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror}: name an existing file with --config") from error
