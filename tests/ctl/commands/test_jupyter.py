@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from nvshare.paths import RunDir
 from tests.conftest import Libraries
-from tests.ctl.program import ctl, environment
+from tests.ctl.program import COMMAND, ctl, environment
 from tests.polling import poll_until
 
 LAUNCHER = """
@@ -124,6 +125,27 @@ def test_refusals(
     """Each says what was wrong."""
     done = install(*arguments, COLUMNS="300")
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_a_full_disk(install: Callable[..., subprocess.CompletedProcess[str]], run_dir: RunDir, tmp_path: Path) -> None:
+    """The kernel of before stays as it is, and nothing is left beside it. A limit does what a full disk does."""
+    assert install("--prefix", str(tmp_path)).returncode == 0
+    file = tmp_path / "share" / "jupyter" / "kernels" / "nvshare" / "kernel.json"
+    before = file.read_text()
+    variables = environment(run_dir)
+    done = subprocess.run(
+        [*COMMAND, "jupyter", "install", "--prefix", str(tmp_path), "--memory-limit", "1G"],
+        env=variables | {"PYTHONPATH": f"{variables['PYTHONPATH']}:{tmp_path / 'modules'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"{file} can't be written: File too large; choose a --prefix" in done.stderr
+    assert file.read_text() == before
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_without_ipykernel(install: Callable[..., subprocess.CompletedProcess[str]]) -> None:

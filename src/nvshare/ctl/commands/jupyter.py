@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.new_file import written_beside
 from nvshare.ctl.options.run_dirs import RunDirOption
 from nvshare.ctl.options.terms import Given, check, with_terms
 from nvshare.ctl.starting.execution import find
@@ -170,8 +171,8 @@ def _user_data(environment: Mapping[str, str]) -> Path:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        with written_beside(path, text) as new:
+            new.rename(path)
     except OSError as error:
         raise CommandError(
             f"{path} can't be written: {error.strerror}; choose a --prefix that you may write to, or none, for yourself"

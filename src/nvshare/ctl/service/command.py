@@ -59,11 +59,13 @@ def install() -> None:
     """See the help."""
     _check_root("install")
     systemd.check()
-    program = _program()
+    systemd.install(_program(), _end_former)
+    print(f"installed {systemd.UNIT_FILE}; the machine's scheduler runs, and starts with the machine")
+
+
+def _end_former() -> None:
     if not systemd.is_active():
         former.end(_SYSTEM)
-    systemd.install(program)
-    print(f"installed {systemd.UNIT_FILE}; the machine's scheduler runs, and starts with the machine")
 
 
 def uninstall() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.new_file import written_beside
 
 UNIT: Final = "nvshare-scheduler.service"
 UNIT_FILE: Final = Path("/etc/systemd/system") / UNIT
@@ -34,16 +36,18 @@ def unit(program: Path) -> str:
     return shipped.replace(_SHIPPED, f'ExecStart="{quoted}"\n')
 
 
-def install(program: Path) -> None:
-    """Writes the unit, and starts it now and with the machine; CommandError if that fails."""
-    new = UNIT_FILE.with_name(f".{UNIT}.new")
+def install(program: Path, make_way: Callable[[], None]) -> None:
+    """Writes the unit, and starts it now and with the machine; CommandError if that fails.
+
+    ``make_way`` is called when the unit can be written, and before it is there.
+    """
     try:
-        UNIT_FILE.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(unit(program))
-        new.chmod(0o644)
-        new.rename(UNIT_FILE)
+        with written_beside(UNIT_FILE, unit(program)) as new:
+            new.chmod(0o644)
+            make_way()
+            new.rename(UNIT_FILE)
     except OSError as error:
-        raise CommandError(f"cannot write {UNIT_FILE}: {error.strerror}") from error
+        raise CommandError(f"cannot write {UNIT_FILE}: {error.strerror}; it is as it was") from error
     _systemctl("daemon-reload")
     _systemctl("enable", UNIT)
     # One that runs already is the former version's.
@@ -71,6 +75,8 @@ def state() -> str:
         done = _run("is-active", UNIT)
     except OSError as error:
         return f"not known (systemctl: {error.strerror})"
+    except subprocess.TimeoutExpired:
+        return f"not known (systemctl does not answer within {_SECONDS:g} s)"
     return done.stdout.strip() or "not known"
 
 
