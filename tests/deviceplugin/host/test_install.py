@@ -189,6 +189,12 @@ def test_folder_that_is_a_file(tmp_path: Path) -> None:
         install(LIBRARY, tmp_path / "host")
 
 
+def test_folder_that_can_not_be(tmp_path: Path) -> None:
+    """The same for a path that is too long."""
+    with pytest.raises(InstallError, match=r"can't be written: File name too long: name another .*--library-dir"):
+        install(LIBRARY, tmp_path / ("folder/" * 1000))
+
+
 def test_what_is_no_library(tmp_path: Path) -> None:
     """A missing file or another kind of file is named."""
     with pytest.raises(InstallError, match=r"missing.so: No such file.*--source"):

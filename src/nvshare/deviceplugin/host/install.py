@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +51,10 @@ def read_library(source: Path, version: str) -> Library:
 def install(library: Library, root: Path) -> tuple[Path, bool]:
     """Installs below ``root``; returns the file and whether it is new. On an InstallError nothing is left behind."""
     target = library.folder(root) / LIBRARY_NAME
-    for folder in root.glob("*"):
-        remove_leftovers(folder, LIBRARY_NAME)
+    # Where the folder can't be used, what is written below says why.
+    with suppress(OSError):
+        for folder in root.iterdir():
+            remove_leftovers(folder, LIBRARY_NAME)
     try:
         if target.read_bytes() == library.content:
             return target, False
