@@ -46,6 +46,8 @@ def distrust(run_dir: Path) -> str:
         found = run_dir.lstat()
     except FileNotFoundError:
         return ""
+    except OSError as error:
+        return f"{run_dir} can't be looked at: {error.strerror}"
     if not stat.S_ISDIR(found.st_mode):
         return f"{run_dir} is no folder of its own, in {run_dir.parent}, where everybody may write"
     if found.st_uid not in (0, os.geteuid()):

@@ -39,6 +39,19 @@ def test_no_path(run_dir: RunDir, arguments: list[str]) -> None:
     assert "'' is no path" in done.stderr
 
 
+@pytest.mark.parametrize("path", ["file/a/b", "folder/" * 1000], ids=["below a file", "too long"])
+@pytest.mark.parametrize("command", [["status"], ["set", "weight", "2", "train"]], ids=" ".join)
+def test_a_place_that_can_not_be(run_dir: RunDir, command: list[str], path: str) -> None:
+    """One line that has the reason and the option, wherever the place was named."""
+    (run_dir.root / "file").touch()
+    place = f"{run_dir.root}/{path}"
+    named, found = ctl(run_dir, *command, "--run-dir", place), ctl(run_dir, *command, NVSHARE_RUN_DIR=place)
+    assert (named.returncode, named.stdout, named.stderr) == (found.returncode, found.stdout, found.stderr)
+    assert (named.returncode, named.stdout, named.stderr.count("\n")) == (1, "", 1)
+    assert "can't be looked at: " in named.stderr
+    assert "choose another --run-dir" in named.stderr
+
+
 def test_a_default_is_a_path_already() -> None:
     """It comes to the parser as what is typed does."""
     assert path_of(Path("demo")) == path_of("demo") == Path("demo")
