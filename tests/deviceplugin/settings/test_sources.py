@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,16 @@ def test_unreadable_files(file: Path) -> None:
     assert load({}, {}, file) == Configuration()
 
 
+ALIASES = "".join(
+    (
+        "a: &a [0]\n",
+        *(f"{name}: &{name} [{', '.join([f'*{of}'] * 9)}]\n" for of, name in itertools.pairwise("abcdefg")),
+        "include: [*g]",
+    )
+)
+"""Lists of lists of lists: few bytes here, and millions when they are written out."""
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -263,6 +274,12 @@ def test_unreadable_files(file: Path) -> None:
         ('library_dir: "/a\\0b"', "library_dir: '/a\\\\x00b' is wrong .it has a NUL character"),
         ('extra_env: {A: "a\\0b"}', "extra_env.A: 'a\\\\x00b' is wrong .it has a NUL character"),
         ("node_name: a/b", "node_name: 'a/b' is wrong .*the name of a node"),
+        ("include: [0\nexclude: [1", r"not YAML: expected ',' or ']', but got ':' \(line 2, column 8\)$"),
+        ("a: *b", r"not YAML: found undefined alias 'b' \(line 1, column 4\)$"),
+        ("a: \0", r"not YAML: unacceptable character #x0000: .* position 3$"),
+        (f"memory: {'x' * 100_000}", r"memory: 'x+\.\.\.x+' is wrong; allowed: managed, native or swap$"),
+        (f"virtual_devices: 0x{'f' * 5000}", "virtual_devices: a number of thousands of digits is wrong"),
+        (ALIASES, r"config.yaml: include\[0\]: \[+\.\.\.[^0]* is wrong"),
     ],
 )
 def test_files_that_can_not_be_meant(file: Path, content: str, said: str) -> None:

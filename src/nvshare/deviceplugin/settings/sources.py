@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,10 @@ _FILE_ONLY = frozenset({"virtual_devices_per_gpu", "extra_mounts", "extra_env"})
 _PLACES = ("kubelet_dir", "library_dir", "run_dir", "metrics_address")
 _FOLDERS = ("kubelet_dir", "library_dir", "run_dir", "cdi_spec_dir")
 _LISTS = frozenset({"include", "exclude", "device_list_strategy", "ignored_xids"})
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 class ConfigurationError(Exception):
@@ -113,11 +118,13 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
         raise ConfigurationError(f"{file}: not YAML that can be read: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError) as error:
         # The last: no UTF-8, a date that there is not, a number with thousands of digits.
-        raise ConfigurationError(f"{file}: not YAML: {error}") from error
+        raise ConfigurationError(f"{file}: not YAML: {_fault(error)}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{file}: {content!r} is no configuration; allowed: a mapping of {_names(_keys())}")
+        raise ConfigurationError(
+            f"{file}: {_shown(content)} is no configuration; allowed: a mapping of {_names(_keys())}"
+        )
     mistakes += [f"{file}: {key!r} is there twice; allowed: once" for key in repeated]
     mistakes += [f"{file}: unknown key {key!r}{_hint(key, _keys())}" for key in content if key not in _keys()]
     return {key: _Given(value, f"{file}: {key}") for key, value in content.items() if key in _keys()}
@@ -186,7 +193,22 @@ def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
     if details["type"] == "missing":
         return f"{origin}: missing; allowed: {allowed}"
     why = f" ({details['msg']})" if details["type"] == "nvshare" else ""
-    return f"{origin}: {details['input']!r} is wrong{why}; allowed: {allowed}"
+    return f"{origin}: {_shown(details['input'])} is wrong{why}; allowed: {allowed}"
+
+
+def _fault(error: Exception) -> str:
+    """What is no YAML, and where, in one line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
+    return " ".join(str(error).split())
+
+
+def _shown(value: Any) -> str:
+    """A wrong value, the beginning of one that is long."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _keys() -> Iterable[str]:
