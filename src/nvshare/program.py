@@ -17,6 +17,7 @@ _ERRORS = "nvshare-plain"
 
 def run_program(name: str, work: Callable[[], None]) -> None:
     """Does the work; output that can't be written ends it with one line on stderr and exit code 1."""
+    _replace_closed()
     codecs.register_error(_ERRORS, _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -66,6 +67,13 @@ def complain(name: str, text: str) -> None:
     """One line on stderr, if anybody is there to read it."""
     with suppress(OSError):
         print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+
+def _replace_closed() -> None:
+    """What is closed takes all that is written. A command that is executed finds it closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
