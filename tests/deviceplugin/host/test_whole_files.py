@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -90,6 +91,20 @@ def test_an_installer_that_still_writes(tmp_path: Path, library: Library) -> Non
     assert writer.returncode == 0
     assert target.read_bytes() == b"whole"
     assert len(files(target.parent)) == 1
+
+
+def test_where_files_can_not_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written all the same, and what may be somebody's stays."""
+    kill_half_way(tmp_path / "file")
+
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    remove_leftovers(tmp_path, "file")
+    write_whole(tmp_path / "file", b"whole", 0o644)
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert len(files(tmp_path)) == 2
 
 
 def test_one_that_was_taken_for_a_leftover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

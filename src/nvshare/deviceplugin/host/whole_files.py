@@ -54,7 +54,9 @@ def _locked_temporary(target: Path) -> tuple[int, Path]:
     """A new file beside the target: its descriptor and its name."""
     while True:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Where files can't be locked nobody takes one for a leftover.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         # Before it was locked another one may have taken it for a leftover.
         if os.fstat(descriptor).st_nlink:
             return descriptor, Path(name)
