@@ -163,3 +163,11 @@ def test_a_variable_without_an_option(run_dir: RunDir, name: str, said: str) -> 
     assert f"Invalid value for {name}: {said}" in " ".join(done.stderr.replace("│", " ").split())
     done = ctl(run_dir, "run", "--", "echo", "ran", **{name: ""})
     assert (done.returncode, done.stdout) == (0, "ran\n")
+
+
+def test_doctor_refuses_it_too(run_dir: RunDir) -> None:
+    """It runs the command as run does; the machine it looks at all the same."""
+    done = ctl(run_dir, "doctor", "--", "echo", "ran", **{paths.WEIGHT: "heavy"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Invalid value for {paths.WEIGHT}: 'heavy' is no weight" in " ".join(done.stderr.replace("│", " ").split())
+    assert "Invalid value" not in ctl(run_dir, "doctor", **{paths.WEIGHT: "heavy"}).stderr

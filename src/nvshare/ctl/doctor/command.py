@@ -17,6 +17,7 @@ from nvshare.ctl.doctor.findings import problems
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options.output import Output
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
+from nvshare.ctl.options.terms import check
 from nvshare.ctl.showing.schema_version import SCHEMA_VERSION
 from nvshare.ctl.starting.preparation import prepare
 from nvshare.path_option import path_of
@@ -81,6 +82,8 @@ def doctor(
     run_dir: RunDirOption = None,
 ) -> None:
     """Looks at the machine, or runs the command and ends with its exit code."""
+    if command:
+        check(context.obj, {})
     stream, unopened = (sys.stderr, ExitCode.NOT_STARTED) if command else (sys.stdout, ExitCode.FAILED)
     with _Report(output.value, output_file, stream, unopened) as report:
         code = _of_program(context, command, run_dir, report) if command else _of_machine(context, run_dir, report)
