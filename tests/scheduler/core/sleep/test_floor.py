@@ -10,7 +10,7 @@ from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, WakeWa
 from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
 from tests.scheduler.core.sleep.sleep_model import Sleeper
-from tests.scheduler.core.sleep.sleepers import full
+from tests.scheduler.core.sleep.sleepers import comes, full, sleepers
 from tests.scheduler.core.sleep.test_sleep_properties import MIB, SleepMachine
 
 SECONDS = 300
@@ -215,3 +215,16 @@ def test_who_waits_for_its_turn_and_never_fits_is_owed_time() -> None:
     table.asks("B")
     assert 25.0 < until_said(table, "sleep D") < 26.0
     assert "allot B 1" in table.feed(FellAsleep(ord("D")))
+
+
+def test_others_have_the_next_slice_while_one_lacks_room() -> None:
+    """E lacks what only A could leave, so it has no use for the slice that it is owed first."""
+    table = sleepers(context=1, exclusive=True)
+    for name, size in ("A", 12.5), ("B", 0.0):
+        comes(table, name, size)
+    table.feed(ContainerFound(ord("A"), "A", Terms(priority=Priority.HIGH, sleep=SleepWhen.NEVER)))
+    assert table.asks("A") == ["grant A"]
+    table.comes("E", 0)
+    assert table.grows("E", 0) == []
+    table.asks("B")
+    assert until_said(table, "revoke A") == pytest.approx(40.0)

@@ -312,6 +312,8 @@ class Turns:
             self._due_at = chosen[1]
         elif chosen is not None:
             self._owe(chosen[0], first.get(chosen[0]), waiting[chosen[0]])
+            # Where that one lacks room nobody leaves for it, and others of its class are owed the next slice.
+            self._promote(may_come)
 
     def _owe(self, priority: Priority, first: Unit | None, seconds: float) -> None:
         """Gives a slice to the first of a class in line, who pays when it comes in, or to the first that lacks room."""
