@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
 from nvshare.paths import RunDir
 from tests.ctl.program import COMMAND, environment
-
-
-@pytest.fixture
-def _accepting(run_dir: RunDir) -> Iterator[None]:
-    """Somebody accepts clients, so no scheduler is started."""
-    run_dir.client_socket.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(run_dir.client_socket))
-        listener.listen(64)
-        yield
 
 
 def started(run_dir: RunDir, closed: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,13 +18,13 @@ def started(run_dir: RunDir, closed: str, *arguments: str) -> subprocess.Complet
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", [["run"], ["simulate"], ["doctor", "--output-file", "/dev/null"]], ids=" ".join)
-@pytest.mark.usefixtures("libraries", "_accepting")
+@pytest.mark.usefixtures("libraries", "accepting")
 def test_a_command(run_dir: RunDir, words: list[str], closed: str) -> None:
     """It is run all the same."""
     assert started(run_dir, closed, *words, "--", "sh", "-c", "exit 7").returncode == 7
 
 
-@pytest.mark.usefixtures("libraries", "_accepting")
+@pytest.mark.usefixtures("libraries", "accepting")
 def test_what_a_command_finds(run_dir: RunDir) -> None:
     """What was closed, it finds closed."""
     done = started(run_dir, "2>&-", "run", "--", "sh", "-c", "test ! -e /proc/$$/fd/2 && echo closed")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +16,7 @@ from tests.ctl.program import COMMAND, ctl, environment
 from tests.ctl.terminal import in_terminal
 from tests.polling import poll_until
 
-pytestmark = pytest.mark.usefixtures("libraries")
-
-
-@pytest.fixture(autouse=True)
-def accepting(run_dir: RunDir) -> Iterator[None]:
-    """Somebody accepts clients, so none of these tests starts a scheduler."""
-    run_dir.client_socket.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(run_dir.client_socket))
-        listener.listen(64)
-        yield
+pytestmark = pytest.mark.usefixtures("libraries", "accepting")
 
 
 def test_exit_code(run_dir: RunDir) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +10,7 @@ from nvshare import paths
 from nvshare.paths import RunDir
 from tests.ctl.program import COMMAND, ctl
 
-pytestmark = pytest.mark.usefixtures("libraries")
+pytestmark = pytest.mark.usefixtures("libraries", "accepting")
 
 RIGHT = {
     paths.WEIGHT: "2",
@@ -30,16 +28,6 @@ TERMS = (
     *(paths.WEIGHT, paths.PRIORITY, paths.COMPUTE_LIMIT, paths.MEMORY_LIMIT, paths.MEMORY_REQUEST),
     *(paths.WHEN_FULL, paths.SLEEP),
 )
-
-
-@pytest.fixture(autouse=True)
-def accepting(run_dir: RunDir) -> Iterator[None]:
-    """Somebody accepts clients, so none of these tests starts a scheduler."""
-    run_dir.client_socket.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(run_dir.client_socket))
-        listener.listen(64)
-        yield
 
 
 def environment_of(run_dir: RunDir, *options: str, **variables: str) -> dict[str, str]:
