@@ -82,8 +82,6 @@ class Lock:
         self.blocking = Blocking(self.holders, residency, self.turns)
         self.way = Way(self.holders, self.turns)
         """Who leaves so that its process can sleep."""
-        self.comers = Comers(self.turns, self.may_come)
-        """Who waits and is not passed over."""
 
     # What happened.
 
@@ -153,6 +151,11 @@ class Lock:
             group.add_bytes(client, 1)
 
     # What is to be done.
+
+    @property
+    def comers(self) -> Comers:
+        """Who waits and is not passed over. Kept, it would be a cycle, and a lock not be gone that is let go."""
+        return Comers(self.turns, self.may_come)
 
     @property
     def quantum_end(self) -> float | None:
