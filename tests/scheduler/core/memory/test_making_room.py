@@ -356,3 +356,15 @@ def test_nobody_keeps_more_than_it_has() -> None:
     """A says that more of it is in host memory than it has host memory: what it has on the device is all that stays."""
     table, granted = about_to_grow()
     assert table.has("A", 10, 5, order=granted) == ["allot A 5"]
+
+
+def test_nobody_leaves_for_one_that_comes_in_with_it() -> None:
+    """A and B are a gang; A lacks what only C could leave, which holds."""
+    table = Table()
+    is_out(table, "A", 7)
+    table.comes("B", 7)
+    table.comes("C", 8)
+    table.gang("AB")
+    assert table.asks("C") == ["grant C"]
+    assert table.asks("A") == []
+    assert table.timer() == ["revoke C", "evict C 1"]
