@@ -313,8 +313,7 @@ class Lock:
         """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
         residency, made = self._residency, self.way.made
         for client in unit.coming if residency.clients else ():
-            is_to_sleep = client is made or (client.process is not None and client.process.is_held_back)
-            if client.silent or is_to_sleep or residency.never_fits(client):
+            if client.silent or client is made or client.is_held_back or residency.never_fits(client):
                 return False
         return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit))
 

@@ -10,8 +10,8 @@ The rules; lock.py says how they are applied:
 - *Priority*: a holder leaves at once for the first waiter if that is of a higher class, and never for one of a lower
   class, but for the floor: while a higher class wants the device all the time, the lower ones together are owed a share
   of that time, and so are the lower ones of these. When they are owed a slice, the first of them goes before the higher
-  class for a turn of that length, and stays until it is over. That may be one that lacks room which there is only when
-  others sleep (sleep/relief.py): it pays at once, since they do whether it uses its slice or not. No gang on several
+  class for a turn of that length, and stays until it is over. That may be one that lacks room for memory or a context:
+  it pays at once, since others may sleep for it (sleep/relief.py) whether it uses its slice or not. No gang on several
   devices has one while another such gang of a higher class is in line: their order is the same on all devices, so that
   none waits for another.
 - *Bursts*: who asks after it was idle, and whose container saved more than the hand-over costs, goes before others of

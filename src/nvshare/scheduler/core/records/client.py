@@ -84,8 +84,8 @@ class Client:
     """Its process slept: when it asks for the lock as soon as it is awake it has the place that it had, or that of who
     began to wait when it wanted to be awake."""
     is_due: bool = False
-    """It has a slice of its class (lock/turns.py), since it lacked room that there is only when others sleep: they do,
-    whatever their class, and it sleeps for none of them, until it has had its turn, or falls asleep again."""
+    """It has a slice of its class (lock/turns.py), since it lacked room: others sleep for it if need be, whatever their
+    class, and it sleeps for none of them, until it has had its turn, or falls asleep again."""
     owner: str = ""
     """Whose it is: equal memory of an owner's clients is kept once; empty: not known."""
     idle_at: float = float("-inf")
