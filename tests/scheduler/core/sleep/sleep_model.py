@@ -17,6 +17,7 @@ from tests.scheduler.core.memory.test_swap_properties import GIB, TOTAL
 ASLEEP = (ShownState.ASLEEP, ShownState.WAKING)
 TERMS = st.builds(
     Terms,
+    weight=st.sampled_from((1.0, 1.0, 0.5, 4.0)),
     sleep=st.sampled_from((None, None, *SleepWhen)),
     memory_request_bytes=st.sampled_from((0, 0, 0, GIB // 2, 2 * TOTAL)),
     memory_limit_bytes=st.sampled_from((None, None, GIB // 2, 2 * GIB)),

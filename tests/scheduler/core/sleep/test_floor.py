@@ -103,6 +103,29 @@ def test_what_others_sleep_for_goes_to_who_has_the_slice(names: str) -> None:
     assert "allot E 0 as 1" in table.feed(FellAsleep(ord("D")))
 
 
+@pytest.mark.parametrize("weight", [0.01, 1.0, 100.0])
+def test_who_lacks_room_has_its_slice_though_weights_differ(weight: float) -> None:
+    """E neither holds nor waits for a turn, so that the device's time is not divided with it."""
+    table = busy_crowd()
+    table.feed(ContainerFound(ord("B"), "B", Terms(weight=0.5, priority=Priority.HIGH)))
+    table.comes("E", 0)
+    table.feed(ContainerFound(ord("E"), "E", Terms(weight=weight)))
+    assert table.grows("E", 0) == []
+    assert until_said(table, "sleep D") == 20.0
+    assert "allot E 0 as 1" in table.feed(FellAsleep(ord("D")))
+
+
+def test_nobody_need_hold_or_wait_where_weights_differ() -> None:
+    """E lacks room for its context, and nobody wants a turn."""
+    table = full()
+    for name in "ABCD":
+        table.feed(ContainerFound(ord(name), name, Terms(weight=2.0, priority=Priority.HIGH)))
+    table.comes("E", 0)
+    assert table.grows("E", 0) == []
+    assert until_said(table, "sleep A") == 1.0
+    assert "allot E 0 as 1" in table.feed(FellAsleep(ord("A")))
+
+
 def test_who_came_first_of_a_class_has_its_slice() -> None:
     """B waits for its turn, and E for its context."""
     table = busy_crowd(Terms())

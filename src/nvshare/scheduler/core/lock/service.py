@@ -171,8 +171,9 @@ class Service:
     # What is owed.
 
     def quantum(self, client: Client, least_seconds: float) -> float:
-        """How long a turn is of a client that holds or waits; none is shorter than ``least_seconds``."""
-        if not self.uneven:
+        """How long a turn is of a client: of one that neither holds nor waits, an even share; none is shorter than
+        ``least_seconds``."""
+        if not self.uneven or client.state is ClientState.IDLE:
             return max(self.quantum_seconds, least_seconds)
         if self._shares is None:
             self._shares = self._divide()
@@ -183,7 +184,7 @@ class Service:
         return min(seconds, self._longest_turn * max(self.quantum_seconds, least_seconds))
 
     def slice(self, client: Client, most_seconds: float) -> float:
-        """How long a slice of the floor is for a client that waits, which is ``most_seconds`` where turns are long."""
+        """How long a slice of the floor is for a client, which is ``most_seconds`` where turns are long."""
         worth_seconds = self._accounts[client.container].worth_seconds
         return max(min(most_seconds, self.quantum(client, worth_seconds)), worth_seconds)
 
