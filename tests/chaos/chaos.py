@@ -141,16 +141,14 @@ class Chaos:
             self.take_back_terms(container)
         for place in (*self.programs, *self.gangs):
             place.resume()
-        before = {place.name: place.rounds for place in self.programs}
-        for place in self.programs:
+        before = {place.name: place.rounds for place in (*self.programs, *self.gangs)}
+        for place in (*self.programs, *self.gangs):
 
-            def goes_on(place: Program = place) -> bool:
+            def goes_on(place: Program | Gang = place) -> bool:
                 assert not (text := place.failed()), text
                 return place.rounds > before[place.name]
 
             _poll(goes_on, "goes on", place, self)
-        for gang in self.gangs:
-            gang.goes_on(LONGEST_WAIT_SECONDS)
         for place in self.programs:
             place.ask_to_end()
         for place in self.programs:
@@ -163,12 +161,12 @@ class Chaos:
         )
 
 
-def _poll(condition: Callable[[], bool], what: str, place: Program, chaos: Chaos) -> None:
+def _poll(condition: Callable[[], bool], what: str, place: Program | Gang, chaos: Chaos) -> None:
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, (
-            f"no program may be stuck; this one never {what}: {place.where()}\n"
-            f"it said: {place.errors.read_text(errors='replace')[-600:]}\n"
+            f"nobody may be stuck; this one never {what}: {place.where()}\n"
+            f"it said: {place.said()}\n"
             f"the scheduler says: {chaos.log.read_text(errors='replace')[-1500:]}\n{chaos.devices()}"
         )
         time.sleep(0.02)

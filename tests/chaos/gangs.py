@@ -10,7 +10,7 @@ from pathlib import Path
 
 import build_native
 from nvshare import paths
-from tests.polling import poll_until
+from tests.chaos.programs import threads
 from tests.shim.gang_job import Job
 
 PLACES = ((0, 1), (0, 0, 1))
@@ -78,22 +78,21 @@ class Gang:
         if self._ended or all(process.poll() is None for process in self.job.processes):
             return ""
         codes = [process.poll() for process in self.job.processes]
-        return f"ranks of gang {self.name} ended with {codes}: {self.job.errors()[-1000:]}"
+        return f"ranks of gang {self.name} ended with {codes}: {self.said()}"
 
     def finish(self) -> None:
         """Lets the job end, and compares what it has computed."""
         self.job.finish(200)
         self._ended = True
 
-    def goes_on(self, patience: float) -> None:
-        """Waits until all ranks have submitted more."""
-        before = self.rounds
+    def said(self) -> str:
+        """The last of what all ranks have said on stderr."""
+        return self.job.errors()[-1000:]
 
-        def more() -> bool:
-            assert not (text := self.failed()), text
-            return self.rounds > before
-
-        poll_until(more, f"gang {self.name} goes on: {self.job.submitted}, {self.job.errors()[-1000:]}", patience)
+    def where(self) -> str:
+        """Where each thread of its ranks is, for somebody who wonders why it does not go on."""
+        ranks = "".join(threads(process.pid) for process in self.job.processes)
+        return f"{self.name} after {self.job.submitted} rounds, devices {self.devices}:{ranks}"
 
 
 def gangs(folder: Path, environment: Mapping[str, str]) -> list[Gang]:

@@ -44,6 +44,10 @@ class Program:
         """What the place's processes said on stderr."""
         return self.folder / f"{self.name}.stderr"
 
+    def said(self) -> str:
+        """The last of that."""
+        return self.errors.read_text(errors="replace")[-1000:]
+
     @property
     def rounds(self) -> int:
         """How many rounds the place's processes have done; every one was right."""
@@ -83,16 +87,20 @@ class Program:
         code = self.process.poll()
         if code is None or (code == 0 and self._asked_to_end):
             return ""
-        said = self.errors.read_text(errors="replace")[-1000:]
-        return f"{self.name} (pid {self.process.pid}, devices {self.devices}) ended with {code}: {said}"
+        return f"{self.name} (pid {self.process.pid}, devices {self.devices}) ended with {code}: {self.said()}"
 
     def where(self) -> str:
         """Where each of its threads is, for somebody who wonders why it does not go on."""
-        threads = []
-        for task in sorted(Path(f"/proc/{self.process.pid}/task").glob("*")):
-            with_state = (task / "status").read_text().partition("State:\t")[2].partition("\n")[0]
-            threads.append(f"{task.name} {(task / 'comm').read_text().strip()} {with_state} {_text(task / 'wchan')}")
-        return f"{self.name} after {self.rounds} rounds, devices {self.devices}:\n  " + "\n  ".join(threads)
+        return f"{self.name} after {self.rounds} rounds, devices {self.devices}:{threads(self.process.pid)}"
+
+
+def threads(pid: int) -> str:
+    """Where each thread of a process is, a line each."""
+    found = ""
+    for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        with_state = (task / "status").read_text().partition("State:\t")[2].partition("\n")[0]
+        found += f"\n  {task.name} {(task / 'comm').read_text().strip()} {with_state} {_text(task / 'wchan')}"
+    return found
 
 
 def _text(path: Path) -> str:
