@@ -37,7 +37,9 @@ def check(
     granted = {action.client for action in actions if isinstance(action, Grant)}
     hold = {number for number in incomplete if states[number] not in RESTS}
     assert not hold | granted & incomplete, f"{hold} have a device, but not all of their gang have come"
-    for gang in gangs(keys):
+    found = gangs(keys)
+    stuck_gangs = [gang for gang in found if any(states[number] is ShownState.UNRESPONSIVE for number in gang)]
+    for gang in found:
         holding = {number for number in gang if states[number] is ShownState.HOLDING}
         # One that can't stop may need the others for that.
         stuck = {number for number in gang if states[number] is ShownState.UNRESPONSIVE}
@@ -47,6 +49,9 @@ def check(
         if len(places) == 1:
             continue
         others = {number for number, device in devices.items() if device in places} - gang
+        if stuck:
+            # Who helps one that can't stop does so beside others that can't, and beside their helpers.
+            others -= {number for number in others if states[number] is ShownState.UNRESPONSIVE}.union(*stuck_gangs)
         stay = {number for number in others if states[number] is ShownState.HOLDING}
         leave = {number for number in others if states[number] not in RESTS}
         assert not (holding and stay), f"{stay} hold beside gang {gang}"

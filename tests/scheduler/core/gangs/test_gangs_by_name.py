@@ -40,6 +40,40 @@ def test_two_jobs_that_begin_crosswise() -> None:
     assert node.wait(33.0) == "revoke a1, revoke b1"
 
 
+@pytest.mark.parametrize("policy", [Policy.EXCLUSIVE, Policy.AUTO])
+def test_two_jobs_without_a_size_that_began_crosswise(policy: Policy) -> None:
+    """One of each can't stop before the other one of it comes in, on a device that one of the other job has."""
+    node = Node(policy)
+    begin_crosswise(node)
+    assert node.wait(41.0) == "unresponsive a1, unresponsive b2, grant b1, grant a2"
+    assert node.wait(42.0) == "revoke b1, revoke a2"
+    assert node.releases("a1") + node.releases("b1") + node.releases("a2") == ""
+    assert node.asks("a1") + node.asks("b1") == ""
+    assert node.releases("b2") == "grant a1, grant b1"
+
+
+def test_who_can_not_stop_is_not_helped_where_there_is_no_room() -> None:
+    """What the other job's members have is all of a device, and stays there."""
+    node = Node()
+    begin_crosswise(node, gib=9)
+    assert node.wait(41.0) == "unresponsive a1, unresponsive b2"
+    assert node.releases("b2") == "grant b1"
+
+
+def begin_crosswise(node: Node, gib: int = 1) -> None:
+    """The first members of two jobs have a device each when the others come, and they are to leave."""
+    node.comes("a1", "b2", gib=gib)
+    for name, job in (("a1", "first"), ("b2", "second")):
+        node.calls_itself(name, job=job)
+        assert node.asks(name) == ""
+    assert node.wait(1.0) == "grant a1, grant b2"
+    node.comes("b1", "a2", gib=gib)
+    for name, job in (("b1", "first"), ("a2", "second")):
+        node.calls_itself(name, job=job)
+        node.asks(name)
+    assert node.wait(31.0) == "revoke a1, revoke b2"
+
+
 def test_others_are_not_held_up() -> None:
     """A gang whose members never come is passed by all, for ever; it is said once that it waits."""
     node = Node()

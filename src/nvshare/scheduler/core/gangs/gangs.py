@@ -20,7 +20,8 @@ hold and wait as one:
   all its members there, or too many of them, does not hold together anywhere. There is none beside what others can't
   leave, nor while a member that holds waits for memory that only the others of them could leave.
 - One that does not stop within the grace time may wait for work of the others: then they are in line without it, and
-  leave a moment after they came in, since it can only stop together with them. No compute limit keeps them out.
+  leave a moment after they came in, since it can only stop together with them. No compute limit keeps them out, nor a
+  holder that does not stop either, where there is room beside it: it may be one that waits for theirs.
 - A gang of which a user said how many processes it has gets nothing before all of them have come, and holds up nobody.
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is

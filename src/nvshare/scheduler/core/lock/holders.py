@@ -186,7 +186,11 @@ class Holders:
         return count_units((longest, others)) > 1
 
     def fits(self, groups: Iterable[Group], *units: Unit) -> bool:
-        """Whether these holders and these units may hold together."""
+        """Whether these holders and these units may hold together.
+
+        Units that help one that can't stop do so beside others that can't: those may wait for such help as well, of
+        who is kept out by the first.
+        """
         if self.rule is Policy.OFF:
             return True
         count, unknown, movable, parts = len(units), 0, 0, False
@@ -209,6 +213,8 @@ class Holders:
                     return True
         for unit in units:
             parts = parts or unit.part is not None
+        if units and all(unit.helps for unit in units):
+            groups = [group for group in groups if group is not self.unresponsive]
         return parts and count_units(groups, units) <= 1
 
     def fits_beside_stuck(self, unit: Unit) -> bool:
@@ -219,8 +225,8 @@ class Holders:
         stuck = self.unresponsive
         if not stuck.count or self.rule is Policy.OFF or count_units((stuck,), (unit,)) <= 1:
             return True
-        needed = unit.needed_bytes
-        if self.rule is Policy.EXCLUSIVE or stuck.unknown or needed is None:
+        needed = sum(client.memory.movable_bytes for client in unit.coming) if unit.helps else unit.needed_bytes
+        if needed is None or (not unit.helps and (self.rule is Policy.EXCLUSIVE or stuck.unknown)):
             return False
         left_bytes = self._ledger.left_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
         return stuck.movable_bytes + needed <= left_bytes

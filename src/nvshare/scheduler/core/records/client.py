@@ -153,7 +153,7 @@ class Client:
     @property
     def helps(self) -> bool:
         """Whether one of its gang can't stop, maybe because it waits for work of this one."""
-        return self.part is not None and self.part.gang.stuck
+        return self.part is not None and self.part.helps
 
     @property
     def unit(self) -> Unit:
@@ -247,6 +247,11 @@ class Part:
     def coming(self) -> tuple[Client, ...]:
         """Those of the unit that come in when it is its turn."""
         return tuple(client for client in self.members if client.state is ClientState.WAITING)
+
+    @property
+    def helps(self) -> bool:
+        """Whether one of its gang can't stop, maybe because it waits for work of these."""
+        return self.gang.stuck
 
     @property
     def priority(self) -> Priority:
