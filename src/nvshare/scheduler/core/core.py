@@ -266,7 +266,7 @@ class Core:
             elif turn is not None:
                 client.resume(turn, now)
         self._clients[event.client] = client, device
-        device.add(client, revokes=len(revokes))
+        device.add(client, len(revokes), now)
         self._actions += revokes
         self._mark(device)
 

@@ -75,11 +75,11 @@ class Device:
         self.ledger.measure_device(event.total_bytes, event.foreign_bytes)
         self.residency.checked = True
 
-    def add(self, client: Client, revokes: int) -> None:
+    def add(self, client: Client, revokes: int, now: float) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
         self._clients[client.number] = client
         self.ledger.open(client.memory)
-        self.lock.add(client, revokes)
+        self.lock.add(client, revokes, now)
         if client.memory.swaps:
             self.residency.add(client)
 

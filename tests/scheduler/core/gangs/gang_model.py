@@ -42,6 +42,7 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     Policy,
 )
+from nvshare.scheduler.core.records.gang import REJOIN_SECONDS
 from nvshare.scheduler.core.settings import Settings
 from tests.scheduler.core import waiting
 from tests.scheduler.core.gangs.gang_programs import GIB, Job, Process, Program
@@ -73,6 +74,8 @@ class Model:
         self.completed = 0
         self._keys: dict[int, set[str]] = {}
         """By client: the keys that the core was told."""
+        self._back_at: dict[str, float] = {}
+        """When a holder was back the last time, by device."""
         self._complete: set[str] = set()
         """The keys that all processes of their program have said at one time."""
         self._numbers = itertools.count(1)
@@ -133,6 +136,8 @@ class Model:
         # Who waits is in line when it has said with whom.
         waits = process.state is ClaimedState.WAITING
         claimed, grant = ClaimedState.IDLE if waits else process.state, process.grant
+        if claimed is ClaimedState.HOLDING:
+            self._back_at[process.device] = self.now
         event = ClientRegistered(process.number, process.device, footprint, claimed, grant, recorded)
         self._obey(self.core.handle(event, self.now))
         job = process.job
@@ -298,7 +303,8 @@ class Model:
             return
         self.answers += ((self.now, action) for action in actions)
         devices = {number: process.device for number, process in self.clients.items()}
-        check(self.core.snapshot(self.now), devices, self._keys, actions, self._incomplete())
+        rejoined = {device for device, moment in self._back_at.items() if self.now < moment + REJOIN_SECONDS}
+        check(self.core.snapshot(self.now), devices, self._keys, actions, self._incomplete(), rejoined)
         for action in actions:
             self.after(MESSAGE_SECONDS, lambda action=action: self._receive(action))  # type: ignore[misc]
 

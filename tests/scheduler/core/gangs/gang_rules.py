@@ -28,10 +28,12 @@ def check(
     keys: Mapping[int, set[str]],
     actions: list[Action],
     incomplete: set[int],
+    rejoined: set[str],
 ) -> None:
     """AssertionError where a rule does not hold; ``devices`` and ``keys`` are those of each client.
 
-    ``incomplete``: clients of gangs with a size of which not all were ever there.
+    ``incomplete``: clients of gangs with a size of which not all were ever there. ``rejoined``: devices where a holder
+    is back that may not have said yet to whom it is tied.
     """
     states = {client.client: client.state for device in seen for client in device.clients}
     granted = {action.client for action in actions if isinstance(action, Grant)}
@@ -52,7 +54,8 @@ def check(
         if stuck:
             # Who helps one that can't stop does so beside others that can't, and beside their helpers.
             others -= {number for number in others if states[number] is ShownState.UNRESPONSIVE}.union(*stuck_gangs)
-        stay = {number for number in others if states[number] is ShownState.HOLDING}
+        judged = {number for number in others if devices[number] not in rejoined}
+        stay = {number for number in judged if states[number] is ShownState.HOLDING}
         leave = {number for number in others if states[number] not in RESTS}
         assert not (holding and stay), f"{stay} hold beside gang {gang}"
         # Those that held beside it before it was one may still leave.

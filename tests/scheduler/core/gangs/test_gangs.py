@@ -6,8 +6,10 @@ import pytest
 
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import (
+    ClaimedState,
     ClientGone,
     ClientIdle,
+    ClientRegistered,
     FootprintChanged,
     GangJoined,
     GangLeft,
@@ -280,6 +282,34 @@ def test_a_holder_waits_for_those_to_whom_it_may_be_tied() -> None:
     node.now = 31.0
     assert "revoke" not in node.tell(HolderDied(7))
     assert node.wait(32.0) == "revoke a1"
+
+
+def test_nobody_who_comes_back_is_one_too_many_before_it_said_to_whom_it_is_tied() -> None:
+    """Two of three hold one device. Asked to leave before all know each other they would stop one by one."""
+    node = Node()
+    for grant, device in enumerate("aab", 1):
+        node.tell(HolderRecorded(device, grant))
+    for grant, name in enumerate(("a1", "a2", "b1"), 1):
+        assert node.tell(ClientRegistered(number(name), name[0], GIB, ClaimedState.HOLDING, grant, grant)) == ""
+        node.grants[name] = grant
+    node.comes("a9")
+    assert "revoke" not in node.asks("a9")
+    said = [node.calls_itself(name) for name in ("a1", "a2", "b1")]
+    assert "revoke" not in "".join(said)
+    assert "gang a1+a2+b1" in said[2]
+    assert "revoke" not in node.wait(1.0)
+    assert node.wait(30.0) == "revoke a1, revoke a2, revoke b1"
+
+
+def test_who_comes_back_and_is_tied_to_nobody_is_one_too_many_a_moment_later() -> None:
+    """Two held, as another policy lets them, and the scheduler after that goes by ``exclusive``."""
+    node = Node()
+    for grant in (1, 2):
+        node.tell(HolderRecorded("a", grant))
+    for grant, name in enumerate(("a1", "a2"), 1):
+        node.now += 0.5
+        assert node.tell(ClientRegistered(number(name), "a", GIB, ClaimedState.HOLDING, grant, grant)) == ""
+    assert node.wait(2.0) == "revoke a2"
 
 
 def test_a_waiting_gang_waits_for_a_member_that_was_just_lost() -> None:

@@ -25,7 +25,7 @@ The rules, which hold after every event:
   limit (turns.py). Or holders have outgrown the device by more than a slack, because footprints or others' memory grew,
   or the policy changed or a client came back holding: then those whose leaving frees something are revoked, those of
   low classes and the most recent ones first, until the rest fit. Assumed memory does not count here: an assumption
-  alone takes no lock away.
+  alone takes no lock away. Who came back holding may first say with whom it is one.
 - A holder that has not left within the grace time is *unresponsive*: see stuck.py. While a recorded holder of the
   scheduler before this one is neither back nor dead, nothing is granted.
 - Who is to sleep is passed over, and is asked to leave for one that lacks the room of its context: see way.py.
@@ -52,7 +52,7 @@ from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.mix.mix import MOST_CLIENTS, Mix
 from nvshare.scheduler.core.records.client import Client, Unit
-from nvshare.scheduler.core.records.gang import Phase
+from nvshare.scheduler.core.records.gang import REJOIN_SECONDS, Phase
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.transitions import ClientState, Step
 
@@ -71,6 +71,8 @@ class Lock:
         """Whether those that may hold together do."""
         self.frozen = False
         """Like ``awaited``, since some of a gang of holders here may be awaited elsewhere."""
+        self.rejoin_end = NEVER
+        """Until then holders that came back may say that they are one, and none is surplus; infinite: none came."""
         self.grants = self.revokes = 0
         self.holders = Holders(ledger, residency)
         """Who holds."""
@@ -85,17 +87,15 @@ class Lock:
 
     # What happened.
 
-    def add(self, client: Client, revokes: int) -> None:
+    def add(self, client: Client, revokes: int, now: float) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
         self.revokes += revokes
         self.turns.enter(client, client.since)
-        match client.state:
-            case ClientState.HOLDING:
-                self.holders.others.append(client)
-            case ClientState.LEAVING:
-                self.holders.leaves(client)
-            case _:
-                pass
+        if client.state is ClientState.HOLDING:
+            self.rejoin_end = now + REJOIN_SECONDS if self.holders.count else self.rejoin_end
+            self.holders.others.append(client)
+        elif client.state is ClientState.LEAVING:
+            self.holders.leaves(client)
 
     def remove(self, client: Client, now: float) -> None:
         """A client is gone."""
@@ -165,7 +165,7 @@ class Lock:
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = min(self.blocking.end, self.turns.deadline, self.way.end)
+        deadline = min(self.blocking.end, self.turns.deadline, self.way.end, self.rejoin_end)
         if (grace_end := self.stuck.grace_end) is not None:
             deadline = min(deadline, grace_end)
         if (trial_end := self.mix.deadline) is not None:
@@ -276,7 +276,8 @@ class Lock:
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
-        if not self.holders.outgrown(slack_bytes):
+        self.rejoin_end = NEVER if now >= self.rejoin_end else self.rejoin_end
+        if self.rejoin_end < NEVER or not self.holders.outgrown(slack_bytes):
             return
         staying = [*reversed(self.holders.others), *reversed(self.holders.longest)]
         if self.turns.are_several:
