@@ -34,6 +34,20 @@ def host_function_wants_a_mutex(server: LockServer) -> None:
     expect_steps(peer)
 
 
+def host_function_comes_while_the_drain_waits(server: LockServer) -> None:
+    """It wants a mutex that the program holds, and comes when the drain knows already for what it waits."""
+    device, mutex = Device(), threading.Lock()
+    peer, earlier, stream = hold_lock(server, device), device.stream(), device.stream()
+    device.spin(0.5, earlier)
+    peer.revoke()
+    client_waits(peer)
+    with mutex:
+        device.host_function(stream, lambda: mutex.acquire() and mutex.release())
+        call("cuStreamSynchronize", earlier)
+        device.spin(0, stream)
+    expect_steps(peer)
+
+
 def value_written_later_by_the_same_thread(server: LockServer) -> None:
     """A stream waits for a value that the thread is about to write by another stream."""
     device = Device()
