@@ -27,6 +27,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.lock.blocking import GIVE_WAY_SECONDS
+from nvshare.scheduler.core.records.gang import REJOIN_SECONDS
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
 from tests.scheduler.core.oracle_device import ModelClient, ModelDevice, Turn
@@ -161,13 +162,15 @@ class Oracle:
 
     def _check_device(self, device: ModelDevice, now: float) -> list[float]:
         blocking = device.blocking()
-        assert not device.outgrown(device.slack()), "holders that do not fit together stay"
+        rejoins = now < device.rejoin_end
+        assert rejoins or not device.outgrown(device.slack()), "holders that do not fit together stay"
         told = [client for client in device.holders if client.turn and client.turn.told and not client.turn.revoked_at]
         due = [
             client.turn.revoked_at + self.settings.grace_seconds
             for client in device.holders
             if client.turn and client.turn.revoked_at is not None and not client.turn.reported
         ]
+        due += [device.rejoin_end] if rejoins else []
         if device.awaited:
             assert not told, "somebody is told of waiters that can't be granted yet"
             return due
@@ -203,7 +206,7 @@ class Oracle:
         assert turn.grant == grant
         assert turn.revoked_at is None, "a grant was revoked twice"
         too_many = device.outgrown(0 if id(device) in self.shrinking else device.slack())
-        if too_many:
+        if too_many and now >= device.rejoin_end:
             assert client is too_many[-1], "not the most recent holder was revoked"
             self.shrinking.add(id(device))
         else:
@@ -230,6 +233,8 @@ class Oracle:
             case ClaimedState.HOLDING | ClaimedState.DRAINING:
                 believed = event.recorded_grant == event.grant
                 leaves = event.claimed is ClaimedState.DRAINING
+                if believed and not leaves and device.holders:
+                    device.rejoin_end = now + REJOIN_SECONDS
                 if believed or not event.doubted:
                     client.turn = Turn(event.grant, now, revoked_at=now if leaves or not believed else None)
                     device.holders.append(client)

@@ -54,6 +54,8 @@ class ModelDevice:
     """In the order in which they began to hold."""
     awaited: set[int] = field(default_factory=set)
     """The grants of recorded holders that are not back."""
+    rejoin_end: float = float("-inf")
+    """Until then none of those who came back holding is one too many: they may say that they are one."""
 
     def total_bytes(self) -> int:
         """NVML's word, else the smallest claim of those who are here."""
