@@ -193,3 +193,23 @@ def test_a_budget_that_was_full_is_enough() -> None:
     assert budget.ready_at == 4.0
     budget.change(0.5, 2.0, 5.0)
     assert budget.ready_at <= 5.0
+
+
+def test_what_comes_in_is_kept_though_what_a_turn_needs_comes_and_goes() -> None:
+    """It seems to need much when its turn comes, and little when others come before: then it waits for that much."""
+    budget = Budget(limit=0.5, most=0.1, left=0.1, at=0.0)
+    for second in range(1, 10):
+        budget.change(0.5, 0.8, second - 0.1)
+        budget.change(0.5, 0.1, float(second))
+    assert budget.left == 0.8
+    assert budget.ready_at <= 9.0
+    budget.change(0.25, 0.2, 9.0)
+    assert (budget.most, budget.left) == (0.2, 0.2)
+
+
+def test_it_is_smaller_when_it_is_used() -> None:
+    """What a turn needs is known then."""
+    budget = Budget(limit=0.5, most=0.8, left=0.8, at=0.0)
+    budget.use(True, 1.0)
+    budget.change(0.5, 0.1, 1.0)
+    assert (budget.most, budget.left) == (0.1, 0.1)
