@@ -165,7 +165,7 @@ class Gangs:
     def _settle(self, devices: list[Device], now: float, new_grant: Callable[[], int], actions: list[Action]) -> bool:
         """Applies all rules once; whether they changed nothing that one of them goes by."""
         gangs = self._belonging.gangs_on(devices)
-        before = len(actions), [_answer(each) for each in devices]
+        before = len(actions), [self._answer(each) for each in devices]
         for gang in gangs:
             renew(gang, self._clients)
         for each in devices:
@@ -179,7 +179,13 @@ class Gangs:
         for gang in gangs:
             self._tell(gang, now, actions)
         # What was asked for or granted may make more so, and what was found of the memory.
-        return (len(actions), [_answer(each) for each in devices]) == before and not any(summoned)
+        return (len(actions), [self._answer(each) for each in devices]) == before and not any(summoned)
+
+    def _answer(self, device: Device) -> tuple[object, int, list[int]]:
+        """What gangs go by of a device's memory: what its plan found, and what is left for how much of their members,
+        who may have asked for more and now wait without it."""
+        sizes = [client.memory.movable_bytes for client, _ in self._members(list(device.ganged))]
+        return device.residency.answer, device.ledger.left_bytes, sizes
 
     def wait(self, client: Client) -> GangWait | None:
         """What the gang of a client that waits, waits for; None: it has none, or does not wait."""
@@ -350,11 +356,6 @@ class Gangs:
             return
         gang.reported = True
         actions.append(ReportMissing(gang.members, gang.name, gang.come, gang.expected, now - since))
-
-
-def _answer(device: Device) -> tuple[object, int]:
-    """What gangs go by of a device's memory: what its plan found, and how much is left for them to hold together."""
-    return device.residency.answer, device.ledger.left_bytes
 
 
 def _can_be_in_line(members: list[Member], *, in_part: bool) -> bool:

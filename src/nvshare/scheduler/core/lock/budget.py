@@ -55,8 +55,8 @@ class Budget:
         self.left, self.at, self.exhausted = self.most, now, False
 
     def change(self, limit: float, most: float, now: float) -> None:
-        """The limit is another, or what a turn needs. While it fills it does not get smaller: what a turn needs comes and
-        goes, and who waits would lose what there is when that is little, and lack it when that is much."""
+        """The limit is another, or what a turn needs. While it fills it does not get smaller: what a turn needs comes
+        and goes, and who waits would lose what there is when that is little, and lack it when that is much."""
         self.pass_time(now)
         if self.used or limit != self.limit or most > self.most:
             self.limit, self.most = limit, most
