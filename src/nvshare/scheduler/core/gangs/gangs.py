@@ -165,7 +165,7 @@ class Gangs:
     def _settle(self, devices: list[Device], now: float, new_grant: Callable[[], int], actions: list[Action]) -> bool:
         """Applies all rules once; whether they changed nothing that one of them goes by."""
         gangs = self._belonging.gangs_on(devices)
-        before = len(actions), [self._answer(each) for each in devices]
+        before = self._seen(devices, gangs, actions)
         for gang in gangs:
             renew(gang, self._clients)
         for each in devices:
@@ -178,14 +178,15 @@ class Gangs:
             actions += each.reconcile(now, new_grant)
         for gang in gangs:
             self._tell(gang, now, actions)
-        # What was asked for or granted may make more so, and what was found of the memory.
-        return (len(actions), [self._answer(each) for each in devices]) == before and not any(summoned)
+        # What was asked for or granted may make more so, and what was found of the memory, and of what a turn is worth.
+        return self._seen(devices, gangs, actions) == before and not any(summoned)
 
-    def _answer(self, device: Device) -> tuple[object, int, list[int]]:
-        """What gangs go by of a device's memory: what its plan found, and what is left for how much of their members,
-        who may have asked for more and now wait without it."""
-        sizes = [client.memory.movable_bytes for client, _ in self._members(list(device.ganged))]
-        return device.residency.answer, device.ledger.left_bytes, sizes
+    def _seen(self, devices: list[Device], gangs: list[Gang], actions: list[Action]) -> object:
+        """What the rules go by that they change themselves: of each device what its memory's plan found, and what is
+        left for how much of the gangs' members, who may wait for more without it; and how far the gangs are."""
+        sizes = [client.memory.movable_bytes for each in devices for client, _ in self._members(list(each.ganged))]
+        memory = [(each.residency.answer, each.ledger.left_bytes) for each in devices]
+        return len(actions), sizes, memory, [(gang.phase, gang.due_at) for gang in gangs]
 
     def wait(self, client: Client) -> GangWait | None:
         """What the gang of a client that waits, waits for; None: it has none, or does not wait."""
