@@ -60,6 +60,29 @@ def test_who_can_not_stop_is_not_helped_where_there_is_no_room() -> None:
     assert node.releases("b2") == "grant b1"
 
 
+def test_who_helps_and_has_no_room_keeps_out_nobody() -> None:
+    """B1 does not fit beside b8, which does not stop either, and b9 does."""
+    node = Node(Policy.AUTO)
+    node.comes("a1", "b1", "b8", gib=9)
+    node.comes("a9", gib=9)
+    node.comes("b9")
+    node.calls_itself("a1", job="first")
+    for name in ("a1", "b8"):
+        node.asks(name)
+    assert node.wait(1.0) == "grant a1"
+    node.calls_itself("b1", job="first")
+    for name in ("b1", "a9"):
+        node.asks(name)
+    said = ""
+    while "unresponsive a1" not in said:
+        deadline = node.core.deadline()
+        assert deadline is not None
+        said += node.wait(deadline) + ", "
+    assert "unresponsive b8" in said
+    assert "grant b1" not in said
+    assert node.asks("b9") == "grant b9"
+
+
 def begin_crosswise(node: Node, gib: int = 1) -> None:
     """The first members of two jobs have a device each when the others come, and they are to leave."""
     node.comes("a1", "b2", gib=gib)
