@@ -25,7 +25,7 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
 )
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.transitions import ClientState, Step
+from nvshare.scheduler.core.transitions import Step
 
 
 def resize(event: FootprintChanged, client: Client, device: Device, _now: float) -> bool:
@@ -59,8 +59,9 @@ def handle_swap(
         case GrowthRequested():
             device.grow(client, event, now)
         case ResidencyReported():
-            if not memory.going_by <= event.order <= memory.order:
-                raise IllegalEvent(f"client {client.number} goes by order {memory.going_by} of {memory.order}", event)
+            orders = memory.orders
+            if not orders.going_by <= event.order <= orders.newest:
+                raise IllegalEvent(f"client {client.number} goes by order {orders.going_by} of {orders.newest}", event)
             if event.resident_bytes > event.footprint_bytes:
                 raise IllegalEvent(f"client {client.number} has no more than its footprint", event)
             device.report(client, event, now)
@@ -83,11 +84,7 @@ def disbelieve(client: Client, event: ClientRegistered) -> list[Action]:
     """No record says that the client holds: it must leave, and what it says of its grant then is no fault.
 
     Returns what it is told."""
-    if event.doubted:
-        client.state = ClientState.IDLE
-        client.crossed_grant = event.grant
-    else:
-        client.state = ClientState.LEAVING
+    client.disbelieve(doubted=event.doubted)
     return [Revoke(client.number, event.grant)] if event.claimed is ClaimedState.HOLDING else []
 
 
@@ -99,6 +96,5 @@ def release(event: LockReleased, client: Client, device: Device, now: float) -> 
     if event.grant != client.crossed_grant:
         held = f"holds grant {client.grant}" if client.holds else f"is {client.state.value}"
         raise IllegalEvent(f"client {client.number} {held}", event)
-    client.advance(Step.RELEASED_AGAIN)
-    client.crossed_grant = None
+    client.release_again()
     return False

@@ -48,9 +48,10 @@ from nvshare.scheduler.core.events import (
     TermsSet,
 )
 from nvshare.scheduler.core.gangs.gangs import AGAIN_SECONDS, MOST_ROUNDS, Gangs
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client, LostTurn
 from nvshare.scheduler.core.records.containers import Container, Containers
+from nvshare.scheduler.core.records.host import Host
+from nvshare.scheduler.core.records.shown import show
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.sleep.sleepers import Sleepers
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
@@ -69,7 +70,7 @@ class Core:
         self._devices: dict[str, Device] = {}
         self._clients: dict[int, tuple[Client, Device]] = {}
         self._host = Host(settings.host_bytes, file_budget_bytes=settings.file_bytes)
-        self._absent = Absent(self._host)
+        self._absent = Absent(self._devices, self._host)
         self._containers, self._gangs = Containers(), Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
         self._last_grant = self._last_ticket = 0
@@ -141,7 +142,7 @@ class Core:
         for _ in range(MOST_ROUNDS):
             if self._settle(now, actions):
                 return actions
-        self._gangs.unsettled += 1
+        self._gangs.note_unsettled()
         for device in self._changed.values():
             device.wake_at(now + AGAIN_SECONDS)
         return actions
@@ -180,11 +181,11 @@ class Core:
     def client(self, client: int, now: float) -> ClientSnapshot:
         """A registered client at ``now``."""
         known, device = self._clients[client]
-        return known.snapshot(now, device.line(known, now), self._gangs.wait(known))
+        return show(known, now, device.line(known, now), self._gangs.wait(known))
 
     def client_apart(self, client: int, now: float) -> ClientSnapshot:
         """The same without its place in the line, at a cost that does not grow with the line."""
-        return self._clients[client][0].snapshot(now)
+        return show(self._clients[client][0], now)
 
     def devices(self) -> tuple[str, ...]:
         """Every device seen so far, in the order in which they were first seen."""
@@ -208,14 +209,13 @@ class Core:
 
     def _request(self, event: LockRequested, client: Client, device: Device, now: float) -> bool:
         if client.summoned:
-            client.advance(Step.REQUESTED_AGAIN)
-            client.summoned = False
+            client.ask_as_well()
             return False
         if client.asks_in_vain:
             return False
         check(client, Step.REQUESTED, event)
         if not client.resumes(now):
-            client.ticket = self._new_ticket()
+            client.line_up(self._new_ticket())
         device.request(client, now)
         self._gangs.asks(client, device, now)
         return True
@@ -231,7 +231,7 @@ class Core:
     def _enter(self, event: ContainerFound, client: Client, device: Device, now: float) -> bool:
         device.lock.turns.leave(client, now)
         self._containers.leave(client.number, client.container)
-        client.container = self._containers.enter(client.number, event.container, event.terms)
+        client.enter(self._containers.enter(client.number, event.container, event.terms))
         device.lock.turns.enter(client, now)
         self._members_changed(client.container, now)
         return False
@@ -260,7 +260,7 @@ class Core:
         )
         revokes: list[Action] = []
         if event.claimed in (ClaimedState.HOLDING, ClaimedState.DRAINING):
-            client.grant, client.revoked_at = event.grant, now
+            client.claim(event.grant, now)
             if event.grant != event.recorded_grant:
                 revokes = disbelieve(client, event)
             elif turn is not None:
@@ -320,7 +320,7 @@ class Core:
         if event.device is None:
             self._policy = event.policy
         for device in chosen:
-            device.lock.policy = event.policy
+            device.lock.follow(event.policy)
         self._mark(*chosen)
 
     def _set_quantum(self, event: QuantumSet, _now: float) -> None:
@@ -330,18 +330,18 @@ class Core:
         if event.device is None:
             self._quantum_seconds = event.seconds
         for device in chosen:
-            device.lock.quantum_seconds = event.seconds
+            device.lock.set_quantum(event.seconds)
         self._mark(*chosen)
 
     def _set_host_memory(self, event: HostMemorySet, _now: float) -> None:
-        self._host.budget_bytes = event.host_bytes
+        self._host.limit(event.host_bytes)
         self._mark(*self._devices.values())
 
     def _set_terms(self, event: TermsSet, now: float) -> None:
         container = self._containers.find(event.container)
         if container is None:
             raise IllegalEvent(f"container {event.container!r} has no clients", event)
-        container.terms = event.terms
+        container.set_terms(event.terms)
         self._members_changed(container, now)
 
     # The rest is its own.

@@ -7,6 +7,7 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.events import (
+    Backend,
     ClaimedState,
     ClientRegistered,
     DeviceSeen,
@@ -21,10 +22,11 @@ from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.moves import Moves
 from nvshare.scheduler.core.memory.queue import Ends, until_ends
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS, Memory
+from nvshare.scheduler.core.records.shown import show
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, Line, Totals
 from nvshare.scheduler.core.terms import Priority
@@ -66,14 +68,14 @@ class Device:
     @property
     def in_use(self) -> bool:
         """Whether it has clients, or waits for holders of the scheduler before this one."""
-        return bool(self._clients or self.lock.awaited or self.residency.awaited)
+        return bool(self._clients or self.lock.awaited or self.residency.is_awaiting)
 
     # What happened.
 
     def measure(self, event: DeviceSeen) -> None:
         """Its memory was measured."""
         self.ledger.measure_device(event.total_bytes, event.foreign_bytes)
-        self.residency.checked = True
+        self.residency.check(measured=True)
 
     def add(self, client: Client, revokes: int, now: float) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
@@ -86,13 +88,17 @@ class Device:
     def memory_of(self, event: ClientRegistered, now: float) -> Memory:
         """The memory of one that registers."""
         footprint_bytes, says_footprint = event.footprint_bytes or 0, event.footprint_bytes is not None
+        swaps = event.backend is Backend.SWAP
         memory = Memory(
-            event.backend, footprint_bytes, says_footprint, claimed_total_bytes=event.device_bytes, progress_at=now
+            event.backend,
+            footprint_bytes,
+            says_footprint,
+            claimed_total_bytes=event.device_bytes,
+            has_context=not swaps or footprint_bytes > 0 or event.claimed is not ClaimedState.IDLE,
+            context_at=now,
+            progress_at=now,
         )
-        if memory.swaps:
-            memory.context_at = now
-            memory.has_context = footprint_bytes > 0 or event.claimed is not ClaimedState.IDLE
-        memory.pinned_bytes = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
+        memory.pin(self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes), measured=False)
         memory.count()
         return memory
 
@@ -100,7 +106,7 @@ class Device:
         """A client is gone, and what it had is free; but where memory swaps it stays charged."""
         self.residency.remove(client)
         self.lock.holders.squeeze()
-        last = client.snapshot(now)
+        last = show(client, now)
         self._held_seconds += last.held_seconds
         self._waited_seconds += last.waited_seconds
         self.lock.remove(client, now)
@@ -112,36 +118,32 @@ class Device:
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
         self._assume_context(client)
-        client.memory.progress_at = now
+        client.memory.progress(now)
         if not client.memory.has_context:
-            client.memory.has_context = True
+            client.memory.made_context()
             self._recount(client)
         self.lock.request(client, now)
 
     def summon(self, client: Client, now: float) -> None:
         """An idle client has to wait because its gang does."""
-        client.memory.progress_at = now
+        client.memory.progress(now)
         self.lock.summon(client, now)
 
     def release(self, client: Client, now: float) -> None:
         """A holder gave its grant back."""
-        client.memory.progress_at = now
+        client.memory.progress(now)
         self.lock.release(client, now)
 
     def resize(self, client: Client, footprint_bytes: int) -> None:
         """The footprint of a client that does not swap changed."""
-        client.memory.footprint_bytes, client.memory.says_footprint = footprint_bytes, True
+        client.memory.resize(footprint_bytes)
         self._recount(client)
 
     def grow(self, client: Client, event: GrowthRequested, now: float) -> None:
         """A client that swaps wants to be admitted so much."""
-        memory = client.memory
         self._assume_context(client)
-        memory.growth = Growth(event.request, event.footprint_bytes, event.fixed_bytes, client.ticket)
-        host = self.residency.host
-        host.largest_bytes = max(host.largest_bytes, event.footprint_bytes)
-        # The first context comes before anything else.
-        memory.has_context |= event.footprint_bytes > 0 or event.fixed_bytes > 0
+        client.memory.ask(Growth(event.request, event.footprint_bytes, event.fixed_bytes, client.ticket))
+        self.residency.host.expect(event.footprint_bytes)
         self._recount(client)
         self.residency.ask(client, now)
         if client.state is ClientState.HOLDING and self.residency.admission.refusal(client, now) is None:
@@ -161,7 +163,7 @@ class Device:
         memory = client.memory
         if not memory.asleep:
             # Who did not wait is behind those that do when it is wanted again.
-            client.keeps_place = client.is_due = False
+            client.lose_place()
             self._guess_context(client)
         if client.state is ClientState.WAITING:
             self.lock.fall_asleep(client, now)
@@ -189,8 +191,7 @@ class Device:
 
     def wake(self, client: Client, now: float) -> None:
         """It has its context again, and hears from now on what it was told meanwhile."""
-        client.memory.progress_at = now
-        client.memory.wake()
+        client.memory.wake(now)
         self._recount(client)
 
     def pin(self, client: Client, pinned_bytes: int, now: float, *, measured: bool) -> None:
@@ -201,7 +202,8 @@ class Device:
         if memory.swaps:
             if memory.is_growing(pinned_bytes, now) if measured else memory.makes_context(now):
                 return
-            memory.has_context |= measured and pinned_bytes > 0 and memory.growth is None
+            if measured and pinned_bytes and memory.growth is None:
+                memory.made_context()
         self.ledger.pin(memory, pinned_bytes, measured=measured)
         for each in (*self.residency.growing.values(), *self.residency.queue.clients) if measured else ():
             self._assume_context(each)
@@ -226,6 +228,14 @@ class Device:
 
     # What is to be done.
 
+    def plan_for(self, client: Client) -> None:
+        """Gangs may have to do something for a client."""
+        self.ganged[client.number] = None
+
+    def plan_no_more_for(self, client: Client) -> None:
+        """They have not."""
+        self.ganged.pop(client.number, None)
+
     def reconcile(self, now: float, new_grant: Callable[[], int]) -> list[Action]:
         """Makes the state follow the rules again; returns the actions that this takes."""
         actions: list[Action] = []
@@ -242,7 +252,7 @@ class Device:
             self.lock.arbitrate(now, new_grant, actions)
         self.lock.stuck.kill_for_room(actions)
         actions += self.limits.tell()
-        actions += [] if self.residency.awaited else self.requests.tell(self.uuid)
+        actions += [] if self.residency.is_awaiting else self.requests.tell(self.uuid)
         deadlines = [moment for moment in (self.lock.deadline, self.residency.deadline) if moment is not None]
         self.deadline = min(deadlines, default=None)
         return actions
@@ -257,7 +267,7 @@ class Device:
         places = {client.number: line for client, line in lines(lock, self.residency, now)}
         kept = self.requests.kept_bytes
         clients = tuple(
-            client.snapshot(now, places.get(client.number), kept_bytes=kept(client.container))
+            show(client, now, places.get(client.number), kept_bytes=kept(client.container))
             for client in self._clients.values()
         )
         return DeviceSnapshot(
@@ -267,7 +277,7 @@ class Device:
             policy=lock.policy,
             quantum_seconds=lock.quantum_seconds,
             quantum_left_seconds=None if lock.quantum_end is None else max(0.0, lock.quantum_end - now),
-            recovering=lock.awaited > 0,
+            recovering=bool(lock.awaited),
             clients=clients,
             totals=Totals(
                 grants=lock.grants,
@@ -290,7 +300,7 @@ class Device:
 
     def _expect(self, client: Client, growing_bytes: int) -> None:
         """What the footprint of one that waits for memory will be; 0: it stays as it is."""
-        client.memory.growing_bytes = growing_bytes
+        client.memory.expect(growing_bytes)
         self._recount(client)
 
     def _recount(self, client: Client) -> None:
@@ -309,10 +319,10 @@ class Device:
         if memory.pinned_measured:
             return
         if client.former_context_bytes is not None:
-            memory.pinned_bytes, memory.pinned_measured = client.former_context_bytes, True
+            memory.pin(client.former_context_bytes, measured=True)
         else:
             assumed = self.ledger.assumed_pinned_bytes(memory, self._settings.assumed_pinned_bytes)
-            memory.pinned_bytes = UNKNOWN_CONTEXTS * assumed
+            memory.pin(UNKNOWN_CONTEXTS * assumed, measured=False)
 
     def _assume_context(self, client: Client) -> None:
         """It was assumed to have none, or a smaller one than there are here; but whoever wants to work has one."""

@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from nvshare.scheduler.core.device import Device
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Ends:
             party = one or other or _Party()
             party.clients.append((client, device))
             if one is not None and other is not None and one is not other:
-                one.clients += other.clients
+                one.clients.extend(other.clients)
                 found |= {key: one for key, each in found.items() if each is other}
             found |= dict.fromkeys(keys, party)
         parties = list({id(party): party for party in found.values()}.values())
@@ -97,7 +97,7 @@ class Ends:
                 growth = client.memory.growth
                 waits = growth is not None and growth.wait is not None and not growth.wait.for_sleep
                 asks = client is asker or waits
-                party.waiting += [client] if asks else []
+                party.waiting.extend([client] if asks else [])
                 party.has.append(_load(client, device))
                 party.wants.append(_load(client, device, grown=asks))
         return parties

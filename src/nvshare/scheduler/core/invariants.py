@@ -6,6 +6,7 @@
 2. A plan promises no memory that is not there: of a device, of the host, or of a container's limit. What it promises is
    counted at its worst: each client may go by anything that it was told and has not answered.
 3. A plan that says no moment of a device rests there: as long as nothing happens there is nothing more to do.
+4. A sum that is kept is what it is when it is added up anew.
 
 A scheduler that is run with ``NVSHARE_DEBUG=1`` looks after every plan, and so do the tests.
 """
@@ -39,6 +40,9 @@ class CheckedCore(Core):
         for what, size in self._promised().items():
             if size > max(0, before.get(what, 0)):
                 self._broken(f"{size} bytes more are promised than there are: {what}")
+        for what, kept, found in self._sums():
+            if kept != found:
+                self._broken(f"{what} {kept} bytes by the sum that is kept, and {found} when added up")
         if self._changed or self._is_owed():
             return actions
         # A moment that only the second plan names was lost.
@@ -74,6 +78,22 @@ class CheckedCore(Core):
                 found[what] = found.get(what, -limit_bytes) + memory.claimed_bytes
         return found
 
+    def _sums(self) -> Iterator[tuple[str, int, int]]:
+        """What each sum is of, the sum as it is kept, and as it is found anew."""
+        gone = [estate.memory for device in self._devices.values() for estate in device.residency.estates]
+        memories = [client.memory for client, _ in self._clients.values()]
+        yield "clients have of host memory", self._host.clients_bytes, sum(each.taken_bytes for each in memories + gone)
+        yield "packs have", self._host.packs_bytes, self._sleeping.storing.sharing.packs_bytes
+        yield "files have", self._host.file_used_bytes, sum(each.file_bytes for each in memories)
+        for uuid, device in self._devices.items():
+            fixed = sum(client.memory.fixed_bytes for client, on in self._clients.values() if on is device)
+            departed = sum(estate.device_bytes for estate in device.residency.estates)
+            ledger = device.ledger
+            yield f"on {uuid} clients leave", ledger.left_bytes, ledger.all_bytes - fixed - departed
+            for group in device.lock.holders.groups:
+                movable = sum(client.memory.movable_bytes for client in group)
+                yield f"on {uuid} holders have", group.movable_bytes, movable
+
     def _is_owed(self) -> bool:
         """Whether something will happen: a client or the shell has to answer, or it will be known what one left that is
         gone."""
@@ -82,7 +102,7 @@ class CheckedCore(Core):
         return (
             estates
             or not all(residency.checked for residency in devices)
-            or self._host.awaited > 0
+            or bool(self._host.awaited)
             or any(_owes(client) for client, _ in self._clients.values())
         )
 

@@ -8,6 +8,7 @@ from nvshare.scheduler.core.events import Backend, ResidencyReported
 from nvshare.scheduler.core.records.arenas import GRANULE_BYTES
 from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS, Memory
+from nvshare.scheduler.core.records.shown import show_swap
 
 
 def client(footprint: int = 10, resident: int = 10, allotted: int = 10) -> Memory:
@@ -31,7 +32,7 @@ def reports(
     now: float = 0.0,
 ) -> None:
     """It says what it has; unless said otherwise it goes by the newest order."""
-    newest = memory.order if order is None else order
+    newest = memory.orders.newest if order is None else order
     resident = min(memory.resident_bytes, footprint)
     memory.report(ResidencyReported(1, newest, footprint, resident, fixed, admitted, arena, usable), now)
 
@@ -42,7 +43,7 @@ def test_what_it_goes_by_is_what_it_said() -> None:
     memory.tell(8, 0.0)
     memory.tell(9, 0.0)
     reports(memory, order=1)
-    assert (memory.going_by, memory.order) == (1, 2)
+    assert (memory.orders.going_by, memory.orders.newest) == (1, 2)
     assert memory.charge_bytes == 10, "it has as much"
 
 
@@ -160,7 +161,7 @@ def test_when_memory_moves(footprint: int, resident: int, allotted: int, moves: 
     """Out of what is resident, or in as far as it may and there is something; and only this is late some time."""
     memory = client(footprint, resident, allotted)
     assert memory.is_moving is moves
-    assert memory.snapshot(0.0).in_bytes == max(0, min(footprint, allotted) - resident)
+    assert show_swap(memory, 0.0).in_bytes == max(0, min(footprint, allotted) - resident)
     memory.tell(allotted, 7.0)
     assert memory.progress_at == (0.0 if moves else 7.0)
     memory.tell(allotted, 9.0)

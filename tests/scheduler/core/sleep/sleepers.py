@@ -8,8 +8,8 @@ from nvshare.scheduler.core.events import (
     PinnedMeasured,
     Policy,
 )
+from nvshare.scheduler.core.records.process import MOST_PATIENCE
 from nvshare.scheduler.core.settings import Settings
-from nvshare.scheduler.core.sleep.idleness import MOST_PATIENCE
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, Woke
 from nvshare.scheduler.core.snapshot import ClientSnapshot
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table

@@ -16,7 +16,8 @@ from nvshare.scheduler.core.events import (
     MemoryFreed,
     PinnedMeasured,
 )
-from nvshare.scheduler.core.sleep.idleness import IDLE_SECONDS, MOST_PATIENCE
+from nvshare.scheduler.core.records.process import MOST_PATIENCE
+from nvshare.scheduler.core.sleep.idleness import IDLE_SECONDS
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, StayedAwake, WakeWanted, Woke
 from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SleepWhen, Terms

@@ -19,20 +19,21 @@ def renew(gang: Gang, clients: Mapping[int, Member]) -> None:
     """Finds anew which members of a gang hold and wait as one; ``clients``: all that there are."""
     members = [clients[number] for number in gang.members]
     bound = [(client, device) for client, device in members if not device.lock.is_off]
-    gang.apart = len(bound) > 1 and not (len(bound) <= MOST_MEMBERS and _has_room(gang, bound))
-    alone = gang.apart or gang.expected > 0 or len(bound) < 2
+    apart = len(bound) > 1 and not (len(bound) <= MOST_MEMBERS and _has_room(gang, bound))
+    alone = apart or gang.expected > 0 or len(bound) < 2
     places = [] if alone else _by_device(bound)
     # Those that have left it just now are in its class yet.
     former = [clients[number] for number in gang.together if number in clients and clients[number][0].gang is gang]
     _change_class(gang, former, max((client.container.terms.priority for client, _ in bound), default=None))
-    gang.together, gang.wide = () if alone else tuple(client.number for client, _ in bound), len(places) > 1
+    together = () if alone else tuple(client.number for client, _ in bound)
+    gang.hold(together, apart=apart, wide=len(places) > 1)
     for client, device in members:
         if client.number not in gang.together:
             set_part(client, device, None)
     for device, present in places:
         parts = [client.part for client in present if client.part is not None and client.part.gang is gang]
         part = next((each for each in parts if each.is_wide is gang.wide), None) or Part(gang, gang.wide)
-        part.members = tuple(present)
+        part.gather(tuple(present))
         for client in present:
             set_part(client, device, part)
 
@@ -42,11 +43,7 @@ def set_part(client: Client, device: Device, part: Part | None) -> None:
     if client.part is part:
         return
     device.lock.turns.line_up(client.unit, waits=False)
-
-    def change() -> None:
-        client.part = part
-
-    device.lock.resize(client, change)
+    device.lock.resize(client, lambda: client.join(part))
     device.lock.turns.reclass(client)
 
 
@@ -55,7 +52,7 @@ def _change_class(gang: Gang, members: list[Member], priority: Priority | None) 
     priority = Priority.NORMAL if priority is None else priority
     if gang.priority is priority:
         return
-    gang.priority = priority
+    gang.change_class(priority)
     for client, device in members:
         device.lock.turns.reclass(client)
 

@@ -29,6 +29,10 @@ class Belonging:
         self.reports: list[ReportSize] = []
         """What there is to say of that."""
 
+    def touch(self, devices: Mapping[str, Device]) -> None:
+        """Something changed on these because of a client elsewhere."""
+        self.touched |= devices
+
     def join(self, event: GangJoined, client: Client, now: float) -> None:
         """A client says a key."""
         if self._ties.count(event.client) >= MOST_KEYS and not self._ties.has(event.client, event.key):
@@ -41,7 +45,7 @@ class Belonging:
         # Who says a key before its first grant comes back, maybe before the others do.
         waits = not size and (event.process or not client.grants)
         if waits and client.tied is not None and len(client.tied.members) == 1:
-            client.tied.lost_at = now
+            client.tied.lose(now)
 
     def leave(self, event: GangLeft, client: Client) -> None:
         """A client does not say a key any more."""
@@ -57,7 +61,7 @@ class Belonging:
         self._rebuild(client)
         for other, _ in self.members(members):
             if other.tied is not None and other.tied.may_lack:
-                other.tied.lost_at = now
+                other.tied.lose(now)
 
     def are_there(self) -> bool:
         """Whether anybody says a key."""
@@ -74,14 +78,14 @@ class Belonging:
     def plan_for(self, gang: Gang) -> None:
         """It may have to do something."""
         for client, device in self.members(gang.members):
-            device.ganged[client.number] = None
+            device.plan_for(client)
 
     def rest(self, gang: Gang) -> None:
         """It has nothing to do before one of it asks for the lock, or somebody joins or leaves it, if all are idle."""
         members = self.members(gang.members)
         if all(client.state is ClientState.IDLE for client, _ in members):
             for client, device in members:
-                device.ganged.pop(client.number, None)
+                device.plan_no_more_for(client)
 
     def gangs_on(self, devices: list[Device]) -> list[Gang]:
         """All that have members on one of these devices and may have to do something together."""
@@ -117,18 +121,23 @@ class Belonging:
             done.update(members)
             gang = self._gang_for(members, found) if self._ties.count(number) else None
             for member, device in self.members(members):
-                member.tied = gang
-                device.ganged[member.number] = None
+                member.tie(gang)
+                device.plan_for(member)
                 self.touched[device.uuid] = device
             if gang is not None:
                 found.add(gang)
                 self._describe(gang, members)
 
     def _describe(self, gang: Gang, members: list[int]) -> None:
-        gang.members, gang.name = tuple(members), self._ties.name(members)
-        gang.elsewhere, gang.may_lack = self._ties.elsewhere(members), self._ties.may_lack(members)
-        gang.in_part = self._ties.are_uncounted(members)
-        gang.come, gang.expected = self._ties.missing(members)
+        ties = self._ties
+        gang.describe(
+            tuple(members),
+            name=ties.name(members),
+            elsewhere=ties.elsewhere(members),
+            may_lack=ties.may_lack(members),
+            in_part=ties.are_uncounted(members),
+            missing=ties.missing(members),
+        )
 
     def _gang_for(self, members: list[int], taken: set[Gang]) -> Gang:
         for client, _ in self.members(members):

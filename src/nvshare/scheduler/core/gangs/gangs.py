@@ -82,16 +82,20 @@ class Gangs:
         """How often the rules of gangs, or all rules, did not agree in MOST_ROUNDS; none is to undo what another one
         does."""
 
+    def note_unsettled(self) -> None:
+        """All rules did not agree."""
+        self.unsettled += 1
+
     def await_holders(self, awaited: int, now: float, lost_grant: int = 0) -> None:
         """A recorded holder is awaited, or is not any more; ``awaited``: how many are now, on all devices.
 
         ``lost_grant``: what a client holds that is about to be gone, and may come back.
         """
         self._awaited, self._frozen_until = awaited, now + REJOIN_SECONDS
-        self._belonging.touched |= self._frozen
+        self._belonging.touch(self._frozen)
         for client, _ in self._clients.values() if lost_grant else ():
             if client.tied is not None and client.holds and client.grant == lost_grant:
-                client.tied.may_lack = True
+                client.tied.lack()
 
     def handle(self, event: GangJoined | GangLeft, client: Client, _device: Device, now: float) -> bool:
         """To whom a client is tied changed; there may be something to do then."""
@@ -107,7 +111,7 @@ class Gangs:
 
     def idles(self, _event: ClientIdle, client: Client, _device: Device, now: float) -> bool:
         """A client said that it is idle; whether its gang may have to leave because of that."""
-        client.idle_at = now
+        client.idles(now)
         gang = client.gang
         if gang is None or not client.told:
             return False
@@ -125,7 +129,7 @@ class Gangs:
             self._belonging.gone(client, now)
         self._told.pop(client.number, None)
         self._joining.pop(client.number, None)
-        device.ganged.pop(client.number, None)
+        device.plan_no_more_for(client)
 
     def touch(self, device: Device, now: float) -> bool:
         """Whether gangs have a say in what is to be done on a device; then ``reconcile`` does it."""
@@ -216,7 +220,7 @@ class Gangs:
         frozen = self._may_freeze(now) and any(
             client.tied is not None and client.tied.may_lack for client in device.lock.holders.holding()
         )
-        device.lock.frozen = frozen
+        device.lock.freeze(frozen=frozen)
         self._frozen.pop(device.uuid, None)
         if frozen:
             self._frozen[device.uuid] = device
@@ -249,14 +253,14 @@ class Gangs:
             self._confirm(client, actions)
             # Nothing more is to be done for it until it asks for the lock, or somebody joins or leaves it.
             if lone and (client.state is ClientState.IDLE or not (lacks or short)):
-                del device.ganged[client.number]
+                device.plan_no_more_for(client)
 
     def _gather(self, gang: Gang, now: float, actions: list[Action]) -> bool:
         """All hold or none, and all wait or none; whether somebody was summoned."""
         members = self._members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
-        gang.stuck = stuck > 0
+        gang.be_stuck(stuck=stuck > 0)
         leaves = any(client.state is ClientState.LEAVING for client, _ in members)
         lacking = leaves or (len(holding) + stuck < len(members) and not gang.in_part)
         for client, device in holding:
@@ -270,7 +274,7 @@ class Gangs:
                 summoned = True
             if client.state is ClientState.WAITING and client.ticket != min(tickets):
                 device.lock.turns.line_up(client.unit, waits=False)
-                client.ticket = min(tickets)
+                client.line_up(min(tickets))
         in_line = _can_be_in_line(members, in_part=gang.in_part) and not is_short(gang, now)
         for unit, device in {client.unit: device for client, device in members}.items():
             device.lock.turns.line_up(unit, waits=in_line and bool(unit.coming))
@@ -282,7 +286,7 @@ class Gangs:
         if not states or states & {ClientState.LEAVING, ClientState.UNRESPONSIVE}:
             return
         if gang.formed != gang.together or any(self._told.get(number) is not gang for number in gang.together):
-            gang.formed = gang.together
+            gang.form()
             self._told |= dict.fromkeys(gang.together, gang)
             actions.append(FormGang(gang.number, gang.together))
         for client, _ in self._members(gang.together):
@@ -311,16 +315,16 @@ class Gangs:
         gangs.sort(key=lambda gang: (-gang.priority, next(iter(self._coming(gang))).ticket))
         for gang in gangs:
             may_come = all(device.lock.may_come(unit) for unit, device in self._coming(gang).items())
-            gang.phase = Phase.UNDECIDED if may_come else Phase.KEPT_OUT
+            gang.come_in(Phase.UNDECIDED if may_come else Phase.KEPT_OUT)
         for gang in gangs:
             units = self._coming(gang)
             for device in units.values():
                 device.lock.admit(now, new_grant, actions)
             if not all(device.lock.is_next(unit) for unit, device in units.items()):
-                gang.phase = Phase.PASSED_OVER if gang.phase is Phase.UNDECIDED else gang.phase
+                gang.come_in(Phase.PASSED_OVER if gang.phase is Phase.UNDECIDED else gang.phase)
                 continue
-            gang.due_at = max(device.lock.free_at(unit) for unit, device in units.items())
-            gang.phase = Phase.NEXT if now < gang.due_at else Phase.DUE
+            due_at = max(device.lock.free_at(unit) for unit, device in units.items())
+            gang.come_in(Phase.NEXT if now < due_at else Phase.DUE, due_at)
             may_grant = all(device.lock.may_grant(unit, now) for unit, device in units.items())
             if gang.phase is Phase.DUE and may_grant:
                 for unit, device in units.items():
@@ -334,14 +338,14 @@ class Gangs:
         blocked = [device.lock for client, device in members if client.number in device.lock.blocking.clients]
         waiters = max((len(lock.turns) for lock in blocked), default=0)
         idle_seconds = max((lock.blocking.idle_seconds for lock in blocked), default=0.0)
-        gang.idle_seconds = max(IDLE_WORD_SECONDS, 2 * idle_seconds)
+        gang.listen(max(IDLE_WORD_SECONDS, 2 * idle_seconds))
         if blocked and all(client.idle_at >= now - gang.idle_seconds for client, _ in members):
             for client, device in members:
                 device.lock.revoke(client, now, actions)
             return
         for client, _ in members:
             if client.told is not bool(blocked):
-                client.told = bool(blocked)
+                client.tell(leaves=bool(blocked), rests=client.told_to_rest)
                 actions.append(TellWaiters(client.number, max(1, waiters) if blocked else 0, idle_seconds))
 
     def _report_missing(self, gang: Gang, now: float, actions: list[Action]) -> None:
@@ -355,7 +359,7 @@ class Gangs:
         if now < since + MISSING_SECONDS:
             waiting[0][1].wake_at(since + MISSING_SECONDS)
             return
-        gang.reported = True
+        gang.report()
         actions.append(ReportMissing(gang.members, gang.name, gang.come, gang.expected, now - since))
 
 

@@ -65,6 +65,14 @@ class Blocking:
         self._set(None, [])
         self.end = NEVER
 
+    def may_sleep(self, *, any_may: bool) -> None:
+        """Whether processes of some holders may sleep."""
+        self.has_sleepers = any_may
+
+    def lack_sleep(self, *, lacks: bool) -> None:
+        """Whether somebody needs memory that is free only then."""
+        self.is_sleep_lacking = lacks
+
     def tell(self, moved: Sequence[Client], actions: list[Action], yielding: Set[int]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did; or all holders, where it may be
         another for other reasons. ``yielding``: those that are to give way when they are idle though nobody waits."""
@@ -83,7 +91,7 @@ class Blocking:
             # Gangs are told as one.
             is_told = (leaves, rests) == (client.told, client.told_to_rest)
             if client.part is None and client.state is ClientState.HOLDING and not is_told:
-                client.told, client.told_to_rest = leaves, rests
+                client.tell(leaves=leaves, rests=rests)
                 if leaves:
                     actions.append(TellWaiters(client.number, waiters, idle_seconds))
                 else:

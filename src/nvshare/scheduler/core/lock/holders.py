@@ -114,6 +114,10 @@ class Holders:
         self._ledger = ledger
         self._residency = residency
 
+    def follow(self, rule: Policy) -> None:
+        """This is the policy from now on."""
+        self.rule = rule
+
     def group(self, client: Client) -> Group:
         """The group of a holder."""
         match client.state:
@@ -243,6 +247,13 @@ class Holders:
         before, short = self.squeezed, self._residency.short
         self.squeezed = None if short is None else (short.client, short.lacking_bytes - self.lacking_bytes(short.unit))
         return self.squeezed != before
+
+    def in_need(self, first: Unit | None) -> Unit | None:
+        """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
+        if first is not None or self.squeezed is None:
+            return first
+        client = self.squeezed[0]
+        return client if client.memory.growth is not None and not client.holds else None
 
     def squeeze_bytes(self, unit: Unit) -> int:
         """What a unit lacks beside what the ledger says, because those that do not hold can't leave."""

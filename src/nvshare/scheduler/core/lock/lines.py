@@ -14,7 +14,7 @@ def lines(lock: Lock, residency: Residency, now: float) -> Iterator[tuple[Client
     """Each that waits, and where."""
     ahead = (*lock.holders.staying(), *lock.blocking.clients.values(), *lock.stuck.keepers)
     behind = tuple(Turn(client.number, now - client.since, client.holds) for client in ahead)
-    length, recovering, ready_at = len(lock.turns), lock.awaited > 0, lock.turns.service.ready_at
+    length, recovering, ready_at = len(lock.turns), bool(lock.awaited), lock.turns.service.ready_at
     for position, unit in enumerate(lock.turns, start=1):
         for client in unit.coming:
             too_large = residency.never_fits(client) and not residency.fits_asleep(client)

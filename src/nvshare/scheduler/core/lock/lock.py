@@ -51,7 +51,7 @@ from nvshare.scheduler.core.lock.way import Way
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
 from nvshare.scheduler.core.mix.mix import MOST_CLIENTS, Mix
-from nvshare.scheduler.core.records.client import Client, Unit
+from nvshare.scheduler.core.records.client import Client, LostTurn, Unit
 from nvshare.scheduler.core.records.gang import REJOIN_SECONDS, Phase
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.transitions import ClientState, Step
@@ -65,8 +65,9 @@ class Lock:
     ) -> None:
         self.policy = policy
         self.quantum_seconds = quantum_seconds
-        self.awaited = 0
-        """How many recorded holders are not back: while there are any, nothing is granted and no holder is blocking."""
+        self.awaited: dict[int, LostTurn | None] = {}
+        """Recorded holders that are not back, by grant, and their turns; None: a scheduler before this one gave it.
+        While there are any, nothing is granted and no holder is blocking."""
         self.mix = Mix()
         """Whether those that may hold together do."""
         self.frozen = False
@@ -86,6 +87,26 @@ class Lock:
         """Who leaves so that its process can sleep."""
 
     # What happened.
+
+    def follow(self, policy: Policy) -> None:
+        """The operator wants this policy."""
+        self.policy = policy
+
+    def set_quantum(self, seconds: float) -> None:
+        """The operator wants turns of so many seconds."""
+        self.quantum_seconds = seconds
+
+    def await_holder(self, grant: int, turn: LostTurn | None) -> None:
+        """A recorded holder is not back; see ``awaited``."""
+        self.awaited[grant] = turn
+
+    def await_no_more(self, grant: int) -> LostTurn | None:
+        """It is back, or will not come; returns its turn."""
+        return self.awaited.pop(grant)
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Whether some of a gang of holders here may be awaited elsewhere."""
+        self.frozen = frozen
 
     def add(self, client: Client, revokes: int, now: float) -> None:
         """A client appeared, in whatever state; ``revokes``: how often it was asked to leave because of that."""
@@ -107,23 +128,19 @@ class Lock:
 
     def request(self, client: Client, now: float) -> None:
         """An idle client wants the lock."""
-        client.advance(Step.REQUESTED)
-        idle_seconds, client.since = now - client.since, now
+        idle_seconds = client.wait(Step.REQUESTED, now)
         worth_seconds = self.blocking.worth_seconds(client) if self._residency.clients else 0.0
         self.turns.ask(client, idle_seconds, worth_seconds, now)
         self.mix.wanted(client, now)
 
     def summon(self, client: Client, now: float) -> None:
         """An idle client has to wait because its gang does."""
-        client.advance(Step.SUMMONED)
-        client.since, client.summoned = now, True
+        client.wait(Step.SUMMONED, now)
         self.turns.ask(client, 0.0, 0.0, now)
 
     def fall_asleep(self, client: Client, now: float) -> None:
         """The process of a waiter sleeps."""
-        client.advance(Step.FELL_ASLEEP)
-        client.waited_seconds += now - client.since
-        client.since, client.keeps_place = now, True
+        client.fall_asleep(now)
         self.turns.line_up(client, waits=False)
 
     def release(self, client: Client, now: float) -> None:
@@ -131,13 +148,9 @@ class Lock:
         revoked_at = None if client.state is ClientState.HOLDING else client.revoked_at
         idle_seconds = self.blocking.idle_seconds if revoked_at is None else 0.0
         self.holders.take_out(client)
-        client.crossed_grant = None if revoked_at is None else client.grant
-        client.advance(Step.RELEASED)
-        self.turns.give_back(client, revoked_at, now)
-        client.told = client.told_to_rest = client.killed = client.summoned = False
-        client.spent_grace = 0.0
-        client.held_seconds += now - client.since
-        client.since = now
+        since = client.since
+        client.release(now)
+        self.turns.give_back(client, since, revoked_at, now)
         self.mix.released(client, idle_seconds, now)
         self._vacate(now)
 
@@ -165,17 +178,14 @@ class Lock:
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        deadline = min(self.blocking.end, self.turns.deadline, self.way.end, self.rejoin_end)
-        if (grace_end := self.stuck.grace_end) is not None:
-            deadline = min(deadline, grace_end)
-        if (trial_end := self.mix.deadline) is not None:
-            deadline = min(deadline, trial_end)
+        moments = self.blocking.end, self.turns.deadline, self.way.end, self.rejoin_end, self.stuck.grace_end
+        deadline = min(*moments, self.mix.deadline)
         return None if deadline == NEVER else deadline
 
     def arbitrate(self, now: float, new_grant: Callable[[], int], actions: list[Action]) -> None:
         """Makes the lock follow its rules again."""
         grants, first = self.grants, self.admit(now, new_grant, actions)
-        moved = self.blocking.find(self._in_need(first), grows=first is None)
+        moved = self.blocking.find(self.holders.in_need(first), grows=first is None)
         if first is not None:
             come_in = self._let_pass if self.blocking.gang is None else self._lend
             come_in(first, now, new_grant, actions)
@@ -187,7 +197,7 @@ class Lock:
             self._revoke_blocking(now, actions)
         self._make_way(first, now, actions)
         self.blocking.tell(moved, actions, self.mix.yielding | self.way.leaving)
-        if (grace_end := self.stuck.grace_end) is not None and now >= grace_end:
+        if now >= self.stuck.grace_end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)
         elif self.holders.unresponsive.count and not self.awaited:
@@ -196,7 +206,7 @@ class Lock:
     def look(self, now: float) -> None:
         """Before anybody is judged by it counts what the operator has said, and what came with the time."""
         # Memory that swaps can't be in all at once.
-        self.holders.rule = Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy
+        self.holders.follow(Policy.AUTO if self.policy is Policy.OFF and self._residency.clients else self.policy)
         self.turns.service.pass_time(now)
         self.turns.service.count_limits(limits=self.policy is not Policy.OFF)
         self.stuck.listen(now)
@@ -207,7 +217,7 @@ class Lock:
         self.stuck.report(now, actions)
         if self.mix.can_look:
             self._look_at_mix(now, actions)
-        self.turns.service.quantum_seconds = self.mix.slice_seconds or self.quantum_seconds
+        self.turns.service.set_quantum(self.mix.slice_seconds or self.quantum_seconds)
         self._pass_time(now, actions)
         self._revoke_surplus(now, actions)
         admit = self._admit_ready if self._residency.clients else self._admit
@@ -239,14 +249,10 @@ class Lock:
         """Grants to one that is in line."""
         clients = unit.coming
         for client in clients:
-            client.advance(Step.GRANTED)
+            client.hold(new_grant(), now)
+        self.grants += len(clients)
         self.turns.grant(unit, clients)
         for client in clients:
-            client.grant = new_grant()
-            client.grants += 1
-            self.grants += 1
-            client.waited_seconds += now - client.since
-            client.since, client.idle_at = now, float("-inf")
             self.holders.others.append(client)
             self.mix.granted(client, now)
             if self._residency.clients:
@@ -256,8 +262,7 @@ class Lock:
     def revoke(self, client: Client, now: float, actions: list[Action]) -> None:
         """Asks a holder to leave."""
         self.holders.take_out(client)
-        client.advance(Step.REVOKED)
-        client.revoked_at = now - client.spent_grace
+        client.ask_to_leave(now)
         self.revokes += 1
         self.holders.leaves(client)
         actions.append(Revoke(client.number, client.grant))
@@ -272,7 +277,7 @@ class Lock:
             users = alone if len(alone) == len(units) and self.holders.fits((), *units) else None
         self.mix.look(users, self.quantum_seconds, now, actions)
         if self.mix.apart:
-            self.holders.rule = Policy.EXCLUSIVE
+            self.holders.follow(Policy.EXCLUSIVE)
 
     def _revoke_surplus(self, now: float, actions: list[Action]) -> None:
         slack_bytes = 0 if self._residency.holder_grows else self._ledger.slack_bytes
@@ -377,8 +382,7 @@ class Lock:
     def _make_way(self, first: Unit | None, now: float, actions: list[Action]) -> None:
         self.way.find(first, self.blocking.least_seconds)
         if self.way.holder is not None and now >= self.way.end:
-            self.way.made = self.way.holder
-            self.revoke(self.way.holder, now, actions)
+            self.revoke(self.way.make(), now, actions)
             self.way.find(first, self.blocking.least_seconds)
 
     def _pass_time(self, now: float, actions: list[Action]) -> None:
@@ -387,13 +391,6 @@ class Lock:
             if client.container in used_up and not client.helps:
                 self.turns.cut(client, self.blocking.least_seconds, now)
                 self.revoke(client, now, actions)
-
-    def _in_need(self, first: Unit | None) -> Unit | None:
-        """For whom holders have to leave: the first waiter, or who needs unmovable memory that only they can leave."""
-        if first is not None or self.holders.squeezed is None:
-            return first
-        client = self.holders.squeezed[0]
-        return client if client.memory.growth is not None and not client.holds else None
 
     def _vacate(self, now: float) -> None:
         if self._residency.clients and len(self.turns) and not self.holders.count:

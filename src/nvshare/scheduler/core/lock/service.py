@@ -53,6 +53,52 @@ class Account:
     wanted_seconds: float = 0.0
     """Of the device."""
 
+    def enter(self, client: Client) -> None:
+        """A client is in it."""
+        self.clients[client.number] = client
+
+    def leave(self, client: Client) -> None:
+        """A client is not in it any more."""
+        del self.clients[client.number]
+
+    def need(self, worth_seconds: float) -> None:
+        """A turn has to be so long to be worth the hand-over before it."""
+        self.worth_seconds = worth_seconds
+
+    def limit(self, now: float) -> Budget:
+        """The budget that its terms demand, which have a limit."""
+        limit = self.container.terms.compute_limit or 1.0
+        most = most_seconds(limit, self.worth_seconds)
+        if self.budget is None:
+            self.budget = Budget(limit, most, most, now, used=self.in_use)
+        elif (limit, most) != (self.budget.limit, self.budget.most):
+            self.budget.change(limit, most, now)
+        return self.budget
+
+    def limit_no_more(self) -> None:
+        """Its terms have no limit."""
+        self.budget = None
+
+    def save(self, now: float, weight_seconds: float, wanted_seconds: float, least: float, most: float) -> None:
+        """Brings up to date what it saved, which is between those; ``weight_seconds``, ``wanted_seconds``: of the
+        device until now."""
+        elapsed = now - self.at
+        if elapsed > 0 and self.weight:
+            # The mean of the others' weight makes the share smaller than the mean of the shares would be, never larger.
+            others = (weight_seconds - self.weight_seconds) / elapsed - self.wanting_weight
+            saved_seconds = self.saved_seconds + elapsed * self.weight / (self.weight + max(0.0, others))
+            if self.holds:
+                saved_seconds -= wanted_seconds - self.wanted_seconds
+            self.saved_seconds = max(least, min(most, saved_seconds))
+        self.weight = 1.0 if self.container.terms.owner else self.container.terms.weight
+        self.wants, self.holds = self.active > 0, self.in_use
+        self.at, self.weight_seconds, self.wanted_seconds = now, weight_seconds, wanted_seconds
+
+    @property
+    def wanting_weight(self) -> float:
+        """Its weight while it wants the device."""
+        return self.weight * self.wants
+
     @property
     def active(self) -> int:
         """How many of its clients hold or wait."""
@@ -105,6 +151,10 @@ class Service:
 
     # What happens.
 
+    def set_quantum(self, seconds: float) -> None:
+        """So long is a turn of a share of 1."""
+        self.quantum_seconds = seconds
+
     def pass_time(self, now: float) -> None:
         """It is ``now``."""
         elapsed = now - self.now
@@ -118,13 +168,13 @@ class Service:
         account = self._accounts.get(client.container)
         if account is None:
             account = self._accounts[client.container] = Account(client.container)
-        account.clients[client.number] = client
+        account.enter(client)
         self.renew(client.container)
 
     def leave(self, client: Client) -> None:
         """A client is not in its container any more."""
         container = client.container
-        del self._accounts[container].clients[client.number]
+        self._accounts[container].leave(client)
         self.renew(container)
         if not self._accounts[container].clients:
             del self._accounts[container]
@@ -140,10 +190,10 @@ class Service:
             self.uneven.discard(container)
         if (terms.compute_limit or 1.0) < 1:
             self.limited[container] = account
-            self._budget(account)
+            account.limit(self.now)
         elif container in self.limited:
             del self.limited[container]
-            account.budget = None
+            account.limit_no_more()
 
     def look(self, container: Container) -> Account:
         """One of a container's clients has another state, or something else of it changed."""
@@ -158,14 +208,14 @@ class Service:
     def asks(self, client: Client, worth_seconds: float) -> float:
         """A client waits that was idle; returns what its container saved, 0 if others of it want the device as well."""
         account = self._accounts[client.container]
-        account.worth_seconds = account.worth_seconds or worth_seconds
+        account.need(account.worth_seconds or worth_seconds)
         wanted = account.wants
         self.look(client.container)
         return 0.0 if wanted else account.saved_seconds
 
     def worth(self, client: Client, seconds: float) -> None:
         """A turn of so many seconds is worth the hand-over to a client."""
-        self._accounts[client.container].worth_seconds = seconds
+        self._accounts[client.container].need(seconds)
         self._shares = None
 
     # What is owed.
@@ -192,12 +242,12 @@ class Service:
         """Whether compute limits count from now on; nothing of a budget was used while they did not."""
         if limits and not self.limits:
             for account in self.limited.values():
-                self._budget(account).refill(self.now)
+                account.limit(self.now).refill(self.now)
         self.limits = limits
 
     def use_up(self) -> list[Container]:
         """The containers whose budget is used up."""
-        budgets = {container: self._budget(account) for container, account in self.limited.items()}
+        budgets = {container: account.limit(self.now) for container, account in self.limited.items()}
         return [container for container, budget in budgets.items() if self.limits and budget.is_used_up(self.now)]
 
     def ready_at(self, container: Container) -> float:
@@ -225,21 +275,10 @@ class Service:
 
     def _save(self, account: Account) -> None:
         """Brings up to date what a container saved."""
-        elapsed = self.now - account.at
-        if elapsed > 0 and account.weight:
-            # The mean of the others' weight makes the share smaller than the mean of the shares would be, never larger.
-            others = (self._weight_seconds - account.weight_seconds) / elapsed - account.weight * account.wants
-            saved_seconds = account.saved_seconds + elapsed * account.weight / (account.weight + max(0.0, others))
-            if account.holds:
-                saved_seconds -= self._wanted_seconds - account.wanted_seconds
-            most = MOST_QUANTA * self.quantum_seconds
-            account.saved_seconds = max(-most, min(self._burst_seconds, most, saved_seconds))
-        self._weight -= account.weight * account.wants
-        account.weight = 1.0 if account.container.terms.owner else account.container.terms.weight
-        account.wants, account.holds = account.active > 0, account.in_use
-        self._weight += account.weight * account.wants
-        account.at = self.now
-        account.weight_seconds, account.wanted_seconds = self._weight_seconds, self._wanted_seconds
+        most = MOST_QUANTA * self.quantum_seconds
+        self._weight -= account.wanting_weight
+        account.save(self.now, self._weight_seconds, self._wanted_seconds, -most, min(self._burst_seconds, most))
+        self._weight += account.wanting_weight
 
     def _divide(self) -> _Shares:
         """Divides the time among those that hold or wait."""
@@ -258,13 +297,3 @@ class Service:
         smallest, differ = min(shares.values()), len(set(shares.values())) > 1
         worth_seconds = max(account.worth_seconds for account in active) if differ else 0.0
         return _Shares(shares, smallest, worth_seconds)
-
-    def _budget(self, account: Account) -> Budget:
-        """The budget that a container's terms demand now; it has a limit."""
-        limit = account.container.terms.compute_limit or 1.0
-        most = most_seconds(limit, account.worth_seconds)
-        if account.budget is None:
-            account.budget = Budget(limit, most, most, self.now, used=account.in_use)
-        elif (limit, most) != (account.budget.limit, account.budget.most):
-            account.budget.change(limit, most, self.now)
-        return account.budget

@@ -11,6 +11,7 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, Kill, ReportUnresponsive
 from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.leaving import must_leave
+from nvshare.scheduler.core.lock.service import NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
@@ -42,20 +43,20 @@ class Stuck:
         return [client for client in self._residency.present.clients.values() if client.keeps_room]
 
     @property
-    def grace_end(self) -> float | None:
-        """When the next one counts as unresponsive; None: nobody is leaving."""
+    def grace_end(self) -> float:
+        """When the next one counts as unresponsive; infinite: nobody is leaving."""
         if not self._holders.leaving.count:
-            return None
+            return NEVER
         return self._holders.leaving.first().revoked_at + self._settings.grace_seconds
 
     def listen(self, now: float) -> None:
         """Finds who does not answer what it was told."""
         for client in self._residency.present.clients.values():
-            client.silent = self._residency.is_silent(client, now)
+            client.listen(silent=self._residency.is_silent(client, now))
 
     def report(self, now: float, actions: list[Action]) -> None:
         """Those that have not left within the grace time are unresponsive."""
-        while (grace_end := self.grace_end) is not None and now >= grace_end:
+        while now >= self.grace_end:
             client = self._holders.leaving.first()
             self._holders.leaving.remove(client)
             client.advance(Step.OVERDUE)
@@ -64,7 +65,7 @@ class Stuck:
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
         for client in self._residency.present.clients.values():
             kept = client.keeps_room
-            client.keeps_room = not client.holds and self._residency.is_stuck(client, now)
+            client.look(keeps_room=not client.holds and self._residency.is_stuck(client, now))
             if client.keeps_room and not kept:
                 self.overdue += 1
                 actions.append(ReportUnresponsive(client.number, 0, now - client.memory.progress_at))
@@ -81,7 +82,7 @@ class Stuck:
             return
         lacking = sum(client.memory.movable_bytes for client in (*alive, *first.coming)) - self._ledger.left_bytes
         for client in must_leave(self._holders.rule, alive, lacking, first):
-            client.killed = True
+            client.kill()
             actions.append(Kill(client.number, client.grant))
 
     def kill_for_room(self, actions: list[Action]) -> None:
@@ -97,7 +98,7 @@ class Stuck:
             if lacking <= 0:
                 return
             lacking -= _kept_bytes(client)
-            client.killed = True
+            client.kill()
             actions.append(Kill(client.number, 0))
 
 

@@ -200,14 +200,14 @@ class Turns:
         """A holder is asked to leave."""
         holder.stay.cut(holder.since, now, self.service.quantum(holder, least_seconds))
 
-    def give_back(self, client: Client, revoked_at: float | None, now: float) -> None:
-        """A client that held since its ``since`` does not any more; ``revoked_at`` None: it was not asked to leave."""
+    def give_back(self, client: Client, since: float, revoked_at: float | None, now: float) -> None:
+        """A client that held since then does not any more; ``revoked_at`` None: it was not asked to leave."""
         self.service.pass_time(now)
         stay = client.stay
         if stay.is_slice and stay.seconds is not None and revoked_at is None and not client.is_due:
-            self._floor.pay(client.priority, -max(0.0, stay.seconds - (now - client.since)))
-        client.is_due = False
-        stay.end(client.since, revoked_at, now, owes=bool(self.service.uneven))
+            self._floor.pay(client.priority, -max(0.0, stay.seconds - (now - since)))
+        client.owe(is_due=False)
+        stay.end(since, revoked_at, now, owes=bool(self.service.uneven))
         self.service.look(client.container)
 
     # Whose turn it is, and until when.
@@ -319,7 +319,7 @@ class Turns:
         """Gives a slice to the first of a class in line, who pays when it comes in, or to the first that lacks room."""
         lacking = self._lacking.get(priority)
         if lacking is not None and (first is None or lacking.ticket < first.ticket):
-            lacking.is_due = True
+            lacking.owe(is_due=True)
             del self._lacking[priority]
             self._floor.pay(priority, seconds)
             first = lacking.unit if lacking.unit in self else None

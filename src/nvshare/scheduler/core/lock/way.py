@@ -40,6 +40,12 @@ class Way:
         """The number of who leaves, to whom it is said that somebody waits for that."""
         return frozenset(() if self.holder is None else (self.holder.number,))
 
+    def make(self) -> Client:
+        """Who leaves is asked to, and returned; there is one."""
+        assert self.holder is not None
+        self.made = self.holder
+        return self.made
+
     def gone(self, client: Client) -> None:
         """A client is no more."""
         if client is self._needy:

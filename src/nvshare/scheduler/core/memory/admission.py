@@ -37,13 +37,13 @@ from nvshare.scheduler.core.records.arenas import (
     GRANULE_BYTES,
     SEGMENT_BYTES,
     Arena,
-    Host,
     can_leave,
     fill,
     whole,
 )
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS, Memory
 
 UNASKED_BYTES: Final = 64 << 20
@@ -268,7 +268,7 @@ class Admission:
             if memory.reported and (is_contested or memory.admitted_bytes > left):
                 most = self._most_admitted_bytes(client, left)
                 if memory.admitted_bytes > most:
-                    memory.admitted_bytes = most
+                    memory.take_back(most)
                     found.append(client)
         return found
 
@@ -279,7 +279,7 @@ class Admission:
         """
         memory = client.memory
         pressed = self._limits.is_pressed(client.number) or self._requests.is_pressed(client.number)
-        if memory.going_by >= memory.grown_order and pressed:
+        if memory.orders.going_by >= memory.orders.grown and pressed:
             # Not for its own growth either: another may wait for that, as it waits for what the other keeps for its.
             return memory.footprint_bytes
         growth = memory.growth
@@ -316,8 +316,8 @@ class Admission:
             more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)
             # Who comes back may have some already, and says so.
             if more > 0 and client.memory.reported and not client.memory.arena_asked_bytes:
-                client.memory.arena_asked_bytes = more
-                self._host.used_bytes += more
+                client.memory.make_arena(more)
+                self._host.count(client.memory)
                 left -= more
                 made.append(GrowArena(client.number, more))
         return made

@@ -26,21 +26,18 @@ def ask(residency: Residency, growth: Growth, refusal: Refusal, now: float) -> t
             return actions, growth.asked_until
         if not ledger.total_measured or refusal.limited:
             return actions, None
-        growth.doubted = ledger.measurements, now + residency.grace_seconds
         actions.append(Measure(residency.device))
-    measurement, end = growth.doubted
+    measurement, end = growth.doubted or growth.doubt(ledger.measurements, now + residency.grace_seconds)
     return actions, None if ledger.measurements > measurement or now >= end else end
 
 
 def _ask_others(growth: Growth, others: Iterable[Client], now: float) -> list[Evict]:
-    """Asks those who have something, once for each growth, and sets until when their answers are awaited.
-
-    None: nothing is to be awaited any more.
-    """
+    """Asks those who have something, once for each growth, and notes until when their answers are awaited."""
     having = [other for other in others if other.memory.used_bytes > 0]
     asked: list[Evict] = []
-    if growth.asked_until is None:
-        growth.asked_until = now + ANSWER_SECONDS
+    until = growth.asked_until
+    if until is None:
+        until = now + ANSWER_SECONDS
         for other in having:
             # Who has not answered the last time is not asked for ever. Who is back says by itself what it has; what the
             # scheduler before told it is not known, and may be less than what would be said here.
@@ -48,6 +45,6 @@ def _ask_others(growth: Growth, others: Iterable[Client], now: float) -> list[Ev
             if memory.reported and (memory.is_heard or memory.may_answer(now)):
                 allotted_bytes = memory.allotted_bytes
                 asked.append(Evict(other.number, memory.tell(allotted_bytes, now), allotted_bytes))
-    if now >= growth.asked_until or not any(other.memory.may_answer(now) for other in having):
-        growth.asked_until = None
+    is_awaited = now < until and any(other.memory.may_answer(now) for other in having)
+    growth.ask_others(until if is_awaited else None)
     return asked

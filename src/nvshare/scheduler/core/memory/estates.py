@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import Memory
 
 
@@ -48,7 +48,7 @@ class Estates:
         estate = Estate(memory, client.container.name, memory.charge_bytes + paged_bytes)
         self._estates[client.number] = estate
         self._ledger.depart(estate.device_bytes)
-        self._host.departed_bytes += memory.taken_bytes
+        self._host.depart(memory)
 
     def free(self, number: int) -> Estate | None:
         """Nothing of a client that is gone is left; returns what that was, None if there was nothing."""
@@ -56,8 +56,7 @@ class Estates:
         if estate is None:
             return None
         self._ledger.depart(-estate.device_bytes)
-        self._host.used_bytes -= estate.memory.taken_bytes
-        self._host.departed_bytes -= estate.memory.taken_bytes
+        self._host.free(estate.memory)
         return estate
 
     def free_all(self) -> None:

@@ -155,6 +155,10 @@ class Ledger:
             return assumed_bytes
         return max(usual_context_bytes(total, assumed_bytes), self._least_context_bytes)
 
+    def lack(self, lacking_bytes: int) -> None:
+        """The driver lacks so much more than what is left; negative: less."""
+        self.shortage_bytes += max(0, lacking_bytes)
+
     def depart(self, departed_bytes: int) -> None:
         """A client that is gone had so much that is not known to be free; negative: now it is."""
         self.departed_bytes += departed_bytes
@@ -185,7 +189,7 @@ class Ledger:
 
     def pin(self, memory: Memory, pinned_bytes: int, *, measured: bool) -> None:
         """What a client pins was measured, or a better assumption was found."""
-        memory.pinned_bytes, memory.pinned_measured = pinned_bytes, measured
+        memory.pin(pinned_bytes, measured=measured)
         if measured and pinned_bytes and memory.backend is Backend.SWAP:
             self._least_context_bytes = min(self._least_context_bytes or pinned_bytes, pinned_bytes)
         self.recount(memory)

@@ -77,7 +77,7 @@ class Moves:
         """Whose memory leaves."""
         self._able: dict[int, Client] = {}
         """Of whom some can leave."""
-        if not residency.awaited:
+        if not residency.is_awaiting:
             self._count()
             self._meet_needs()
             self.actions += residency.admission.grow_arenas(residency.present)
@@ -140,7 +140,7 @@ class Moves:
             self._allot(client, min(memory.allotted_bytes, max(memory.resident_bytes, memory.admitted_bytes)))
         self._let_leave()
         if (again := self._residency.queue.next(self._now)) is not None:
-            self._residency.growing[again.number] = again
+            self._residency.ask_again(again)
             # Its context is charged again.
             self._room = self._residency.room_bytes - self._paging_bytes
         if self._residency.queue.deadline is not None:
@@ -176,8 +176,8 @@ class Moves:
             return True
         refusal, lacks_sleep = self._residency.admission.verdict(client, self._now)
         if lacks_sleep:
+            self._residency.answer_growth(client)
             self._residency.queue.put_off(client)
-            del self._residency.growing[client.number]
             self.resized.append((client, 0))
             return True
         if refusal is not None:
@@ -188,7 +188,7 @@ class Moves:
                 return True
             if refusal.limited or not self._residency.queue.takes(client, growth, refusal.reason):
                 self._refuse(client, growth, refusal.reason)
-            del self._residency.growing[client.number]
+            self._residency.answer_growth(client)
             self.resized.append((client, 0))
             return True
         if growth.in_doubt and client.state is ClientState.HOLDING:
@@ -204,7 +204,7 @@ class Moves:
         if (more or fixed or not memory.has_context) and lacking > 0:
             self._make_room(lacking, client, self._last_first())
             return False
-        del self._residency.growing[client.number]
+        self._residency.answer_growth(client)
         admitted = self._residency.admission.admitted_bytes(client, growth, self._now)
         context_bytes = memory.grow(admitted, growth.fixed_bytes, self._now)
         self._residency.ledger.recount(memory)
@@ -218,10 +218,10 @@ class Moves:
 
     def _refuse(self, client: Client, growth: Growth, reason: str) -> None:
         self.actions.append(RefuseGrowth(client.number, growth.request, reason))
-        client.memory.growth = None
+        client.memory.refuse()
         if not client.memory.has_context:
             self._residency.ledger.pin(client.memory, 0, measured=False)
-        self._residency.traffic.refused += 1
+        self._residency.traffic.refuse()
 
     def _bring_in(self, client: Client, behind: Iterable[Client] = ()) -> bool:
         """Gives room to a waiter, or to a holder that is not wholly in; False: somebody behind it may not have any."""

@@ -121,7 +121,7 @@ class Queue:
             if client is hopeless and since is None:
                 since = now
             given_up = since is not None and now >= since + SURE_SECONDS
-            growth.wait = replace(wait, hopeless_since=since, given_up=given_up)
+            growth.give_up(since, now=given_up)
             if given_up:
                 self._take(client)
                 return client
@@ -133,14 +133,13 @@ class Queue:
         """Out of the queue; what it asks for counts as before."""
         growth, wait = _waits(client)
         del self._clients[client.number]
-        growth.queued = False
+        growth.unqueue()
         self._ledger.recount(client.memory)
         return growth, wait
 
     def _put(self, client: Client, growth: Growth, wait: Wait) -> None:
         self._clients[client.number] = client
-        growth.doubted = growth.asked_until = None
-        growth.wait, growth.queued = wait, True
+        growth.queue(wait)
         self._ledger.recount(client.memory)
 
 

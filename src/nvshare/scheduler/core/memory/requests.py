@@ -29,6 +29,7 @@ from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.arenas import Arena
 from nvshare.scheduler.core.records.client import Client, Part
 from nvshare.scheduler.core.records.containers import Container
+from nvshare.scheduler.core.terms import Terms
 
 MIB = 1 << 20
 _NAMES = 300
@@ -72,6 +73,29 @@ class _Request:
     said_bytes: int = 0
     """The request for which it was said that it is not granted in full; 0: for none."""
 
+    def enter(self, client: Client) -> None:
+        """A client is in the container."""
+        self.clients[client.number] = client
+
+    def leave(self, client: Client) -> None:
+        """A client is not in the container any more."""
+        del self.clients[client.number]
+
+    def count(self, terms: Terms) -> int:
+        """Finds anew what it wants; returns what it had of it, what is on the device anyway included."""
+        had_bytes = self.granted_bytes + self.unmovable_bytes
+        self.unmovable_bytes = sum(map(_unmovable_bytes, self.clients.values()))
+        self.wanted_bytes = max(0, terms.kept_bytes - self.unmovable_bytes)
+        return had_bytes
+
+    def grant(self, granted_bytes: int) -> None:
+        """So much is granted of it."""
+        self.granted_bytes = granted_bytes
+
+    def say(self, requested_bytes: int) -> None:
+        """It is said that so much is not granted in full."""
+        self.said_bytes = requested_bytes
+
 
 class Requests:
     """The containers with a request that have clients on one device. After something changed, call ``settle``."""
@@ -106,14 +130,14 @@ class Requests:
         if before is not None and (before is not container or not asks):
             self.remove(client)
         if asks:
-            self._requests.setdefault(container, _Request()).clients[client.number] = client
+            self._requests.setdefault(container, _Request()).enter(client)
             self._of[client.number] = container
 
     def remove(self, client: Client) -> None:
         """A client is gone, or in no container with a request."""
         container = self._of.pop(client.number, None)
         if container is not None:
-            del self._requests[container].clients[client.number]
+            self._requests[container].leave(client)
             if not self._requests[container].clients:
                 self.granted_bytes -= self._requests.pop(container).granted_bytes
 
@@ -127,16 +151,14 @@ class Requests:
         own = self._of.get(number)
         goals: dict[Container, int] = {}
         for container, request in self._requests.items():
-            had_bytes = request.granted_bytes + request.unmovable_bytes - (context_bytes if container is own else 0)
-            request.unmovable_bytes = sum(map(_unmovable_bytes, request.clients.values()))
-            request.wanted_bytes = max(0, container.terms.kept_bytes - request.unmovable_bytes)
+            had_bytes = request.count(container.terms) - (context_bytes if container is own else 0)
             goals[container] = max(0, min(request.wanted_bytes, had_bytes - request.unmovable_bytes))
         sides, base_bytes = self._sides(self._arenas(), self._contexts()), self._base_bytes()
         granted = _grant(goals, dict.fromkeys(goals, 0), sides, base_bytes)
         wanted = {container: request.wanted_bytes for container, request in self._requests.items()}
         granted = _grant(wanted, granted, sides, base_bytes, gangs=True)
         for container, request in self._requests.items():
-            request.granted_bytes = granted[container]
+            request.grant(granted[container])
         self.granted_bytes = sum(granted.values())
 
     @property
@@ -248,7 +270,7 @@ class Requests:
             sizes = (client.memory.movable_bytes - self._granted(client.container) for client in others)
             left = self._base_bytes() - self.granted_bytes + request.granted_bytes
             if self._ledger.total_bytes and left - max(0, max(sizes, default=0)) < request.wanted_bytes:
-                request.said_bytes = requested
+                request.say(requested)
                 number = next(iter(request.clients))
                 news.append(ReportShort(number, device, container.name, requested, self.kept_bytes(container)))
         return news

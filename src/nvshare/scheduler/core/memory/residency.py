@@ -17,8 +17,9 @@ from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.memory.together import Short, cramped, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
-from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, Host
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS
 from nvshare.scheduler.core.transitions import ClientState
 
@@ -39,8 +40,6 @@ class Residency:
         """For whom holders are asked to leave when their quantum is over."""
         self.deadline: float | None = None
         """When there is something to plan if nothing happens before; None: never."""
-        self.awaited = 0
-        """Recorded clients of the scheduler before that are not back; meanwhile nobody is given anything."""
         self.traffic = Traffic()
         self.estates = Estates(ledger, host)
         self.limits = Limits(self.estates)
@@ -48,7 +47,7 @@ class Residency:
         self.device, self.ledger, self.host, self.grace_seconds = device, ledger, host, grace_seconds
         self.sleepers = sleepers
         self.checked = True
-        """The device was measured since that was wanted before a process wakes."""
+        """The device was measured since ``check``."""
         self.kept = False
         """What room there is, is for a growth."""
         self._cramped: frozenset[int] = frozenset()
@@ -61,6 +60,10 @@ class Residency:
     def planned(self, short: Short | None, deadline: float | None, *, kept: bool) -> None:
         """What a plan found, which is so until something changes."""
         self.short, self.deadline, self.kept = short, deadline, kept
+
+    def check(self, *, measured: bool) -> None:
+        """Whether the device is measured as it is now; a process wakes only then."""
+        self.checked = measured
 
     def look(self) -> None:
         """Finds who would not be wholly in though nobody held."""
@@ -84,6 +87,14 @@ class Residency:
             self.queue.put_off(client)
         else:
             self.growing[client.number] = client
+
+    def ask_again(self, client: Client) -> None:
+        """What a client waited for others' ends, or sleep, with may be possible now."""
+        self.growing[client.number] = client
+
+    def answer_growth(self, client: Client) -> None:
+        """A client's growth is granted, refused, or waits for others' ends, or sleep."""
+        del self.growing[client.number]
 
     def forget_growth(self, client: Client) -> None:
         """A client asks for nothing any more."""
@@ -113,23 +124,20 @@ class Residency:
         spared_bytes = memory.spared_bytes
         came, left = memory.report(event, now)
         if not is_first:
-            self.traffic.told(client.number, came, left, now, waits=waits, prepares=prepares)
-            self.traffic.spared_bytes += max(0, memory.spared_bytes - spared_bytes)
-        self.host.used_bytes += memory.arena_bytes - arena_bytes
-        self.host.largest_bytes = max(self.host.largest_bytes, memory.useful_bytes)
+            spared = max(0, memory.spared_bytes - spared_bytes)
+            self.traffic.told(client.number, came, left, now, spared=spared, waits=waits, prepares=prepares)
+        if memory.arena_bytes != arena_bytes:
+            self.host.count(memory)
+        self.host.expect(memory.useful_bytes)
         if event.lacking_bytes:
             # Now so much has to leave that there is what it lacks.
-            self.ledger.shortage_bytes += max(0, self.room_bytes + event.lacking_bytes)
+            self.ledger.lack(self.room_bytes + event.lacking_bytes)
 
     def arena_grown(self, client: Client, segment_bytes: int) -> None:
         """A client was sent host memory."""
         self.present.wake(client)
-        memory = client.memory
-        if memory.away.is_there:
-            self.host.used_bytes += memory.away.grown(segment_bytes)
-            return
-        self.host.used_bytes += segment_bytes - memory.arena_asked_bytes
-        memory.arena_bytes, memory.arena_asked_bytes = memory.arena_bytes + segment_bytes, 0
+        client.memory.arena_grown(segment_bytes)
+        self.host.count(client.memory)
 
     @property
     def room_bytes(self) -> int:
@@ -153,6 +161,11 @@ class Residency:
     def _free_to_wake_bytes(self) -> int:
         ahead_bytes = sum(client.memory.ahead_bytes for client in self.clients.values())
         return self.room_bytes + ahead_bytes + self.ledger.waking_bytes
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether recorded clients of the scheduler before are not back; meanwhile nobody is given anything."""
+        return bool(self.host.awaited) and self.device in self.host.awaited.values()
 
     @property
     def holder_grows(self) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from nvshare.scheduler.core.memory.requests import Requests
-from nvshare.scheduler.core.records.arenas import Arena, Host, fill
+from nvshare.scheduler.core.records.arenas import Arena, fill
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.transitions import ClientState
 
 

@@ -90,15 +90,17 @@ class Traffic:
         left: int,
         now: float,
         *,
+        spared: int = 0,
         waits: bool = False,
         prepares: bool = False,
     ) -> None:
-        """A client says that so many bytes more were copied in, and so many out.
+        """A client says that so many bytes more were copied in, so many out, and so many left that were not copied.
 
         ``prepares``: it made host memory ready meanwhile, which it does once; ``waits``: for room that others leave.
         Then it is slower than the link, and a hand-over in which somebody prepares says nothing of the next one.
         """
         hindered = waits or prepares
+        self.spared_bytes += spared
         self._held_up = self._held_up or prepares
         if left > 0:
             self.out.moved(client, left, now, hindered=hindered)
@@ -126,6 +128,10 @@ class Traffic:
                 self._hand_overs.append(came / stall)
             self.prefetched += now == self._vacant_since
         self._vacant_since = None
+
+    def refuse(self) -> None:
+        """A growth is refused."""
+        self.refused += 1
 
     def snapshot(self) -> TrafficSnapshot:
         """What can be seen of it."""

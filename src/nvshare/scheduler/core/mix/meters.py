@@ -50,6 +50,10 @@ class Bursts:
         if self.wanted_at is None:
             self.wanted_at = now
 
+    def came(self, now: float) -> None:
+        """It holds."""
+        self.came_at = now
+
     def released(self, work: int, idle_seconds: float, now: float) -> None:
         """It gave the lock back. ``idle_seconds``: of these it had nothing to do; 0: it was asked to leave."""
         turn_seconds = 0.0 if self.came_at is None else now - self.came_at
@@ -114,9 +118,17 @@ class Meter:
     """How often it gave the lock back unasked: it had nothing to do."""
     bursts: Bursts = field(default_factory=Bursts)
 
+    def watch(self, interval_seconds: float, *, together: bool) -> None:
+        """It is asked to report so often, and told whether all hold at the same time."""
+        self.interval_seconds, self.together = interval_seconds, together
+
+    def use(self, now: float) -> None:
+        """It uses the device."""
+        self.active_at = now
+
     def wanted(self, now: float) -> None:
         """It wants the lock."""
-        self.active_at = now
+        self.use(now)
         self.bursts.wanted(now)
 
     def granted(self, now: float) -> None:
@@ -124,7 +136,7 @@ class Meter:
         self.holds, self.active_at = True, now
         self.awaits_opening = self.interval_seconds > 0
         self.opened = self.begin = None
-        self.bursts.came_at = now
+        self.bursts.came(now)
 
     def released(self, idle_seconds: float, now: float) -> None:
         """It gave the lock back. What it reported last is how far it was when all had completed.
@@ -166,6 +178,17 @@ class Meter:
         """What was measured counts no more."""
         self.begin = self.rate = self.former_rate = None
         self.odd_rates = 0
+
+    def begin_stage(self) -> None:
+        """A part of a trial begins. Whoever holds now did not hold alone."""
+        self.forget_rates()
+        self.opened, self.awaits_opening = None, False
+        self.counted, self.seconds, self.gave_up = 0, 0.0, 0
+
+    def compare(self, expected_rate: float, tolerance: float) -> int:
+        """How many of the last rates in a row were not as expected, with the one that was just measured."""
+        self.odd_rates = 0 if is_near(self.rate, expected_rate, tolerance) else self.odd_rates + 1
+        return self.odd_rates
 
     def finds_gaps(self) -> bool:
         """Whether it has mostly found the device with nothing left to do, since this was asked last."""

@@ -26,7 +26,7 @@ from typing import Final
 from nvshare.scheduler.core.actions import Action, Watch
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ProgressOffered, ProgressReported
-from nvshare.scheduler.core.mix.meters import Meter, is_near
+from nvshare.scheduler.core.mix.meters import Meter
 from nvshare.scheduler.core.mix.pauses import PauseTrial, is_worse, waits_until
 from nvshare.scheduler.core.mix.trial import HandOvers, Outcome, Stage, Trial
 from nvshare.scheduler.core.records.client import Client
@@ -79,6 +79,14 @@ class _Verdict:
     recovery_seconds: float
     next_at: float
     """When the next trial is due."""
+
+    def end_turns(self) -> None:
+        """Turns are not better any more."""
+        self.outcome = replace(self.outcome, turns=False, bursts=None)
+
+    def hasten(self, now: float) -> None:
+        """Rates have changed: the next trial is due sooner."""
+        self.next_at = min(self.next_at, max(now, self.at + self.recovery_seconds))
 
 
 class Mix:
@@ -165,15 +173,15 @@ class Mix:
         return None if self._trial is None else self._trial.slice_seconds
 
     @property
-    def deadline(self) -> float | None:
-        """When ``look`` has something to do if nothing happens before; None: never."""
+    def deadline(self) -> float:
+        """When ``look`` has something to do if nothing happens before; infinite: never."""
         # Who was asked to report, and does not use the device any more, is asked for nothing.
         moments = [meter.active_at + PAUSE_SECONDS for meter in self._recent.values()] if self._watched else []
         if self._trial is not None:
             moments.append(self._trial.until)
         elif pausing := self._pausing_in_turns:
             moments.append(waits_until(pausing))
-        return min((moment for moment in moments if moment < float("inf")), default=None)
+        return min(moments, default=float("inf"))
 
     def look(self, users: Sequence[Client] | None, quantum_seconds: float, now: float, actions: list[Action]) -> None:
         """Decides anew. ``users`` hold the lock or wait for it, and may hold it together; None: they may not."""
@@ -183,7 +191,7 @@ class Mix:
         for user in users:
             meter = self._recent[user.number] = self._meters[user.number]
             if user.state is not ClientState.HOLDING:
-                meter.active_at = now
+                meter.use(now)
         for number in [each for each, meter in self._recent.items() if now >= meter.active_at + PAUSE_SECONDS]:
             del self._recent[number]
         if self._members != self._recent.keys():
@@ -234,7 +242,7 @@ class Mix:
         if pausing:
             verdict = self._verdicts[self._members]
             if is_worse(pausing, verdict.outcome.together, now):
-                verdict.outcome = replace(verdict.outcome, turns=False, bursts=None)
+                verdict.end_turns()
 
     def _change(self, members: frozenset[int], now: float) -> None:
         self._members, self._since = members, now
@@ -255,7 +263,7 @@ class Mix:
             asked = interval_seconds if number in wanted else 0.0
             together = number in wanted and self._trial is None and not self._turns
             if meter is not None and (meter.interval_seconds, meter.together) != (asked, together):
-                meter.interval_seconds, meter.together = asked, together
+                meter.watch(asked, together=together)
                 actions.append(Watch(number, asked, together))
         self._watched = wanted
 
@@ -264,10 +272,8 @@ class Mix:
         verdict = self._verdicts.get(self._members)
         if verdict is None or meter.number not in verdict.outcome.rates:
             return
-        expected = is_near(meter.rate, verdict.outcome.rates[meter.number], ODD_BY)
-        meter.odd_rates = 0 if expected else meter.odd_rates + 1
-        if meter.odd_rates >= ODD_RATES:
-            verdict.next_at = min(verdict.next_at, max(now, verdict.at + verdict.recovery_seconds))
+        if meter.compare(verdict.outcome.rates[meter.number], ODD_BY) >= ODD_RATES:
+            verdict.hasten(now)
 
     def _try(self, now: float) -> None:
         """Begins a trial if it is time."""

@@ -147,10 +147,7 @@ class Trial:
         self.stage, self._stage_at, self._settled_at = stage, now, None
         self._hand_overs.forget()
         for meter in self._meters:
-            meter.forget_rates()
-            # Whoever holds now did not hold alone.
-            meter.opened, meter.awaits_opening = None, False
-            meter.counted, meter.seconds, meter.gave_up = 0, 0.0, 0
+            meter.begin_stage()
         if stage is Stage.APART:
             first_seconds = self._slice_seconds(FIRST_SLICE_SECONDS)
             length = self._slice_seconds(SLICE_SECONDS)

@@ -52,6 +52,18 @@ class Away:
         """Whether it has all the host memory that it needs to bring back what is elsewhere."""
         return self.is_there and not self.asked_bytes and not self.lacking_bytes
 
+    def go(self, place: Place, pack_bytes: int = 0) -> None:
+        """It was told to let host memory go there; so much may be made for a new pack."""
+        self.goes_to, self.pack_bytes = place, pack_bytes
+
+    def stay(self, pack_bytes: int = 0) -> None:
+        """It does not go anywhere. Of a pack so much counts with it."""
+        self.goes_to, self.pack_bytes = None, pack_bytes
+
+    def wait_for(self, reason: str) -> None:
+        """What is elsewhere is not brought back for this reason; empty: it is."""
+        self.wait = reason if self.is_there else ""
+
     def went(self, place: Place, away_bytes: int) -> None:
         """So much of its host memory is there."""
         self.goes_to, self.place, self.bytes, self.made_bytes = None, place, away_bytes, 0
@@ -60,11 +72,9 @@ class Away:
         """So much more is to be made."""
         self.made_bytes, self.asked_bytes = self.made_bytes + more_bytes, more_bytes
 
-    def grown(self, segment_bytes: int) -> int:
-        """So much was made of what was asked for; returns how much more or less that is."""
-        more = segment_bytes - self.asked_bytes
-        self.made_bytes, self.asked_bytes = self.made_bytes + more, 0
-        return more
+    def grown(self, segment_bytes: int) -> None:
+        """So much was made of what was asked for."""
+        self.made_bytes, self.asked_bytes = self.made_bytes + segment_bytes - self.asked_bytes, 0
 
     def came_back(self) -> None:
         """Nothing is elsewhere any more."""

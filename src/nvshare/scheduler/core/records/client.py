@@ -8,18 +8,10 @@ from dataclasses import dataclass, field, replace
 from nvshare.scheduler.core.records.containers import Container
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.records.memory import Memory
-from nvshare.scheduler.core.records.process import Process, Sleep
+from nvshare.scheduler.core.records.process import Process
 from nvshare.scheduler.core.records.stay import KEPT_SECONDS, Stay
-from nvshare.scheduler.core.snapshot import ClientSnapshot, GangWait, Line, ShownState
 from nvshare.scheduler.core.terms import Priority
 from nvshare.scheduler.core.transitions import TRANSITIONS, ClientState, Step
-
-_SHOWN = {
-    Sleep.ASLEEP: ShownState.ASLEEP,
-    Sleep.LOADING: ShownState.WAKING,
-    Sleep.COMING: ShownState.WAKING,
-    Sleep.WAKING: ShownState.WAKING,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +78,46 @@ class Client:
     is_due: bool = False
     """It has a slice of its class (lock/turns.py), since it lacked room: others sleep for it if need be, whatever their
     class, and it sleeps for none of them, until it has had its turn, or falls asleep again."""
-    owner: str = ""
-    """Whose it is: equal memory of an owner's clients is kept once; empty: not known."""
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
+
+    # What it may have, and with whom.
+
+    def enter(self, container: Container) -> None:
+        """It is in another container."""
+        self.container = container
+
+    def may_sleep(self, process: Process, context_bytes: int | None) -> None:
+        """Its process can sleep; so much its context took before its connection was cut, None: that is not known."""
+        self.process, self.former_context_bytes = process, context_bytes
+
+    def tie(self, gang: Gang | None) -> None:
+        """It is a member of this gang; None: of none."""
+        self.tied = gang
+
+    def join(self, part: Part | None) -> None:
+        """It holds and waits as one with these on its device; None: by itself."""
+        self.part = part
+
+    # Its place in line.
+
+    def line_up(self, ticket: int) -> None:
+        """It has this place."""
+        self.ticket = ticket
+
+    def keep_place(self, ticket: int) -> None:
+        """It has this place if it asks as soon as its process is awake."""
+        self.ticket, self.keeps_place = ticket, True
+
+    def lose_place(self) -> None:
+        """It has none, and is owed nothing."""
+        self.keeps_place = self.is_due = False
+
+    def owe(self, *, is_due: bool) -> None:
+        """Whether it has a slice of its class."""
+        self.is_due = is_due
+
+    # How far it is.
 
     def allows(self, step: Step) -> bool:
         """Whether the step is legal in the present state."""
@@ -111,6 +139,80 @@ class Client:
     def advance(self, step: Step) -> None:
         """Goes to the state that the step leads to; KeyError if the step is not legal."""
         self.state = TRANSITIONS[self.state][step]
+
+    def claim(self, grant: int, now: float) -> None:
+        """It registers as a holder."""
+        self.grant, self.revoked_at = grant, now
+
+    def disbelieve(self, *, doubted: bool) -> None:
+        """No record says that it holds: it has to leave; ``doubted``: what it says of its grant then is no fault."""
+        self.state = ClientState.IDLE if doubted else ClientState.LEAVING
+        self.crossed_grant = self.grant if doubted else None
+
+    def wait(self, step: Step, now: float) -> float:
+        """It waits for the lock, since it asked or was summoned; returns for how long it was idle."""
+        self.advance(step)
+        idle_seconds, self.since = now - self.since, now
+        self.summoned = step is Step.SUMMONED
+        return idle_seconds
+
+    def ask_as_well(self) -> None:
+        """It was summoned, and asks itself."""
+        self.advance(Step.REQUESTED_AGAIN)
+        self.summoned = False
+
+    def fall_asleep(self, now: float) -> None:
+        """Its process sleeps while it waits."""
+        self.advance(Step.FELL_ASLEEP)
+        self.waited_seconds += now - self.since
+        self.since, self.keeps_place = now, True
+
+    def hold(self, grant: int, now: float) -> None:
+        """It has the lock, by this grant."""
+        self.advance(Step.GRANTED)
+        self.grant = grant
+        self.grants += 1
+        self.waited_seconds += now - self.since
+        self.since, self.idle_at = now, float("-inf")
+
+    def idles(self, now: float) -> None:
+        """It says that nothing of it runs and nothing comes."""
+        self.idle_at = now
+
+    def tell(self, *, leaves: bool, rests: bool = False) -> None:
+        """It is told whether somebody waits for it, and whether it is to give way when it is idle for long."""
+        self.told, self.told_to_rest = leaves, rests
+
+    def ask_to_leave(self, now: float) -> None:
+        """It is asked to give the lock back."""
+        self.advance(Step.REVOKED)
+        self.revoked_at = now - self.spent_grace
+
+    def release(self, now: float) -> None:
+        """It gave the lock back."""
+        self.crossed_grant = None if self.state is ClientState.HOLDING else self.grant
+        self.advance(Step.RELEASED)
+        self.told = self.told_to_rest = self.killed = self.summoned = False
+        self.spent_grace = 0.0
+        self.held_seconds += now - self.since
+        self.since = now
+
+    def release_again(self) -> None:
+        """It answers a Revoke that crossed its release."""
+        self.advance(Step.RELEASED_AGAIN)
+        self.crossed_grant = None
+
+    def listen(self, *, silent: bool) -> None:
+        """Whether it does not answer what it was told."""
+        self.silent = silent
+
+    def look(self, *, keeps_room: bool) -> None:
+        """Whether it does not leave the device as it was told."""
+        self.keeps_room = keeps_room
+
+    def kill(self) -> None:
+        """A Kill of it is asked for."""
+        self.killed = True
 
     @property
     def holds(self) -> bool:
@@ -189,44 +291,6 @@ class Client:
         alone = not memory.is_known or (self.part is not None and self.part.is_wide)
         return None if alone else memory.movable_bytes
 
-    def snapshot(
-        self, now: float, line: Line | None = None, wait: GangWait | None = None, kept_bytes: int = 0
-    ) -> ClientSnapshot:
-        """The client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for; ``kept_bytes``: what is
-        granted of its container's memory request."""
-        elapsed, memory = now - self.since, self.memory
-        swap = memory.snapshot(now) if memory.swaps else None
-        if swap is not None and self.process is not None:
-            still_seconds = max(swap.still_seconds, self.process.still_seconds(now))
-            swap = replace(swap, still_seconds=still_seconds, wait=self.process.kept_out or swap.wait)
-        return ClientSnapshot(
-            client=self.number,
-            state=self._shown_state,
-            footprint_bytes=memory.footprint_bytes if memory.is_known else None,
-            pinned_bytes=memory.context_bytes,
-            pinned_measured=memory.pinned_measured,
-            held_seconds=self.held_seconds + (elapsed if self.holds else 0.0),
-            waited_seconds=self.waited_seconds + (elapsed if self.state is ClientState.WAITING else 0.0),
-            grants=self.grants,
-            line=line,
-            swap=swap,
-            container=self.container.name,
-            terms=self.container.terms,
-            gang=None if self.tied is None else self.tied.snapshot(),
-            wait=wait,
-            kept_bytes=kept_bytes,
-            awake_reason="" if self.process is None or self.is_asleep else self.process.reason,
-            sleeps=0 if self.process is None else self.process.sleeps,
-            keeps_room=self.keeps_room,
-        )
-
-    @property
-    def _shown_state(self) -> ShownState:
-        if self.keeps_room:
-            return ShownState.UNRESPONSIVE
-        sleep = Sleep.AWAKE if self.process is None else self.process.state
-        return _SHOWN.get(sleep) or ShownState(self.state.value)
-
 
 @dataclass(slots=True, eq=False)
 class Part:
@@ -237,6 +301,10 @@ class Part:
     """Others of the gang are on other devices, so it has to be alone on each. Another part takes its place if that
     changes."""
     members: tuple[Client, ...] = ()
+
+    def gather(self, members: tuple[Client, ...]) -> None:
+        """It is these."""
+        self.members = members
 
     @property
     def part(self) -> Part:

@@ -16,6 +16,10 @@ class Container:
     terms: Terms = field(default_factory=Terms)
     clients: set[int] = field(default_factory=set)
 
+    def set_terms(self, terms: Terms) -> None:
+        """These are its terms from now on."""
+        self.terms = terms
+
 
 class Containers:
     """Those that have clients, by name."""
@@ -30,7 +34,7 @@ class Containers:
     def enter(self, client: int, name: str, terms: Terms) -> Container:
         """A client is in a container, of which these are the terms now."""
         container = self._containers.setdefault(name, Container(name)) if name else Container(name)
-        container.terms = terms
+        container.set_terms(terms)
         container.clients.add(client)
         return container
 

@@ -69,6 +69,58 @@ class Gang:
     due_at: float = float("inf")
     """When those who hold have had their time on all its devices. Counts while it is NEXT or DUE."""
 
+    def describe(
+        self,
+        members: tuple[int, ...],
+        *,
+        name: str,
+        elsewhere: int,
+        may_lack: bool,
+        in_part: bool,
+        missing: tuple[int, int],
+    ) -> None:
+        """Who it is, by the keys that its members say; ``missing``: ``come`` and ``expected``."""
+        self.members, self.name, self.elsewhere = members, name, elsewhere
+        self.may_lack, self.in_part = may_lack, in_part
+        self.come, self.expected = missing
+
+    def lose(self, now: float) -> None:
+        """A member is gone that may come back, or is not here yet."""
+        self.lost_at = now
+
+    def lack(self) -> None:
+        """A member may come back."""
+        self.may_lack = True
+
+    def hold(self, together: tuple[int, ...], *, apart: bool, wide: bool) -> None:
+        """These hold and wait as one."""
+        self.together, self.apart, self.wide = together, apart, wide
+
+    def form(self) -> None:
+        """These are told so."""
+        self.formed = self.together
+
+    def change_class(self, priority: Priority) -> None:
+        """It is of this class."""
+        self.priority = priority
+
+    def listen(self, idle_seconds: float) -> None:
+        """What a member says of its idleness may be so old."""
+        self.idle_seconds = idle_seconds
+
+    def be_stuck(self, *, stuck: bool) -> None:
+        """Whether one of those that hold as one does not stop."""
+        self.stuck = stuck
+
+    def report(self) -> None:
+        """It is said that it waits for more processes."""
+        self.reported = True
+
+    def come_in(self, phase: Phase, due_at: float | None = None) -> None:
+        """It is so far; None: when it comes in is as before."""
+        self.phase = phase
+        self.due_at = self.due_at if due_at is None else due_at
+
     @property
     def is_lone(self) -> bool:
         """Whether it has one member, and that is by itself: it may have to wait for others, and no more."""

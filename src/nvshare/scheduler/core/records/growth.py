@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,29 @@ class Growth:
     def in_doubt(self) -> bool:
         """Whether it does not seem to be possible, but soon may."""
         return self.doubted is not None or self.asked_until is not None or self.wait is not None
+
+    def doubt(self, measurement: int, until: float) -> tuple[int, float]:
+        """It is not possible by this measurement; another one is awaited until then. Returns ``doubted``."""
+        self.doubted = measurement, until
+        return self.doubted
+
+    def ask_others(self, until: float | None) -> None:
+        """What others say of themselves is awaited until then; None: no more."""
+        self.asked_until = until
+
+    def queue(self, wait: Wait) -> None:
+        """It waits for that."""
+        self.doubted = self.asked_until = None
+        self.wait, self.queued = wait, True
+
+    def unqueue(self) -> None:
+        """It is asked for anew, or it is looked at whether it is possible."""
+        self.queued = False
+
+    def give_up(self, since: float | None, *, now: bool) -> None:
+        """Others' ends would not do since then, as looks find; None: they would. ``now``: it waits no more."""
+        assert self.wait is not None
+        self.wait = replace(self.wait, hopeless_since=since, given_up=now)
 
     def believe(self) -> None:
         """It is possible."""

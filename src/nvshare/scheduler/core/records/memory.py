@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare.scheduler.core.events import Backend, ResidencyReported
-from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, takes_bytes, whole
+from nvshare.scheduler.core.records.arenas import takes_bytes, whole
 from nvshare.scheduler.core.records.away import Away, Place
 from nvshare.scheduler.core.records.growth import Growth
-from nvshare.scheduler.core.snapshot import SwapSnapshot
+from nvshare.scheduler.core.records.orders import Orders
 
 CONTEXT_KNOWN_SECONDS: Final = 10.0
 """How long after it was admitted a context's size may come to be known: it is made meanwhile, beside others on a busy
@@ -32,9 +31,8 @@ so it takes some milliseconds on a busy machine; who takes longer is stopped."""
 class Memory:
     """One client's memory. Of one that does not swap nothing is resident, allotted or admitted.
 
-    A client that swaps is told what it may keep on the device. A message takes its time, so it may still go by any
-    allotment from the one that it named last to the newest: it is charged with the largest of them. Until its first
-    report it counts as wholly resident.
+    A client that swaps is told what it may keep on the device, and charged with the most of all that it may still go
+    by. Until its first report it counts as wholly resident.
 
     Whatever changes what counts is followed by ``count``, which only the ledger calls.
     """
@@ -87,10 +85,8 @@ class Memory:
     """What of its allocations can't be swapped, what it may take unasked included."""
     growing_bytes: int = 0
     """What the footprint will be after the growth that a holder waits for; 0: it waits for none that is possible."""
-    order: int = 0
-    """The newest that it was told."""
-    going_by: int = 0
-    """The newest that it is known to go by."""
+    orders: Orders = field(default_factory=Orders)
+    """What it was told."""
     reported: bool = False
     out_bytes: int = 0
     """What has its contents in host memory alone; what is on the way in included."""
@@ -108,10 +104,8 @@ class Memory:
     """That ever left without being copied, as it says."""
     growth: Growth | None = None
     """Not answered yet."""
-    grown_order: int = 0
-    """The order that granted the last growth."""
     grown_at: float = float("-inf")
-    """When that was."""
+    """When its last growth was granted."""
     has_context: bool = True
     """False: it waits to make the first one, and what that takes is charged only in advance."""
     asleep: bool = False
@@ -126,15 +120,11 @@ class Memory:
     """When it last reported something, or was first asked to do something that it has not done."""
     _sure_bytes: int = 0
     """The least that it may still go by."""
-    _told: deque[tuple[int, int, int]] = field(default_factory=deque)
-    """Orders that it may go by, each with its allotment and what was admitted; the newest is the last."""
-    _granted: deque[tuple[int, int]] = field(default_factory=deque)
-    """Orders that it does not go by yet which granted a growth, each with the fixed memory that it may have by that."""
 
     def __post_init__(self) -> None:
         self.swaps = self.backend is Backend.SWAP
         self.resident_bytes = self.admitted_bytes = self.allotted_bytes = self.footprint_bytes if self.swaps else 0
-        self._told.append((self.order, self.allotted_bytes, self.admitted_bytes))
+        self.orders.correct(self.allotted_bytes, self.admitted_bytes)
         self._charge()
         self.count()
 
@@ -155,9 +145,7 @@ class Memory:
     def report(self, event: ResidencyReported, now: float) -> tuple[int, int]:
         """It told its memory, legally. Returns what was copied in and what out since the last report, 0 if it is the
         first; what was freed did not move."""
-        while self._told[0][0] < event.order:
-            self._told.popleft()
-        self.going_by = event.order
+        self.orders.heard(event.order)
         more_bytes = event.out_bytes - self.out_bytes if self.reported else 0
         came_bytes = max(0, -more_bytes - max(0, self.footprint_bytes - event.footprint_bytes))
         spared_bytes = min(max(0, more_bytes), max(0, event.spared_bytes - self.spared_bytes))
@@ -170,29 +158,70 @@ class Memory:
         self.arena_bytes = max(self.arena_bytes, event.arena_bytes - self.arena_asked_bytes)
         self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
         self.progress_at = now
-        if event.order == self.order:
+        if self.orders.are_heard:
             self.admitted_bytes = max(event.footprint_bytes, min(self.admitted_bytes, event.admitted_bytes))
         else:
             self.admitted_bytes = max(event.footprint_bytes, self.admitted_bytes)
-        self._told[-1] = self.order, self.allotted_bytes, self.admitted_bytes
-        if event.order >= self.grown_order and self.growth is None:
+        self.orders.correct(self.allotted_bytes, self.admitted_bytes)
+        if event.order >= self.orders.grown and self.growth is None:
             self.growing_bytes = 0
-        while self._granted and self._granted[0][0] <= event.order:
-            self._granted.popleft()
         # What was granted and is not there it has not taken, or given back: it asks again for that.
-        self.unmovable_bytes = max([event.fixed_bytes, *[fixed_bytes for _, fixed_bytes in self._granted]])
+        self.unmovable_bytes = max(event.fixed_bytes, self.orders.fixed_bytes)
         self._charge()
         return came_bytes, left_bytes
 
     def tell(self, allotted_bytes: int, now: float) -> int:
         """It is told that no more than so much may be resident, and what is admitted; returns the order's number."""
-        if self.going_by == self.order and not self.is_moving:
+        if self.orders.are_heard and not self.is_moving:
             self.progress_at = now
-        self.order += 1
         self.allotted_bytes = allotted_bytes
-        self._told.append((self.order, allotted_bytes, self.admitted_bytes))
+        order = self.orders.tell(allotted_bytes, self.admitted_bytes)
         self._charge()
-        return self.order
+        return order
+
+    def progress(self, now: float) -> None:
+        """It did something, or is asked for something."""
+        self.progress_at = now
+
+    def resize(self, footprint_bytes: int) -> None:
+        """One that does not swap has allocated so much."""
+        self.footprint_bytes, self.says_footprint = footprint_bytes, True
+
+    def pin(self, pinned_bytes: int, *, measured: bool) -> None:
+        """So much is pinned for it, as it was measured or is assumed."""
+        self.pinned_bytes, self.pinned_measured = pinned_bytes, measured
+
+    def made_context(self) -> None:
+        """It has made its first context, or does so now."""
+        self.has_context = True
+
+    def ask(self, growth: Growth) -> None:
+        """It asks for so much. Its first context comes before anything else."""
+        self.growth = growth
+        self.has_context |= growth.footprint_bytes > 0 or growth.fixed_bytes > 0
+
+    def refuse(self) -> None:
+        """It does not get what it asked for."""
+        self.growth = None
+
+    def expect(self, growing_bytes: int) -> None:
+        """Its footprint will be so large; 0: as it is."""
+        self.growing_bytes = growing_bytes
+
+    def take_back(self, admitted_bytes: int) -> None:
+        """It is admitted no more than so much; the next order tells it."""
+        self.admitted_bytes = admitted_bytes
+
+    def make_arena(self, more_bytes: int) -> None:
+        """So much host memory is made for it."""
+        self.arena_asked_bytes = more_bytes
+
+    def arena_grown(self, segment_bytes: int) -> None:
+        """It was sent host memory."""
+        if self.away.is_there:
+            self.away.grown(segment_bytes)
+        else:
+            self.arena_bytes, self.arena_asked_bytes = self.arena_bytes + segment_bytes, 0
 
     def grow(self, footprint_bytes: int, fixed_bytes: int, now: float) -> int:
         """It is admitted so much; the next order tells it. What its first context takes, if it makes that now."""
@@ -206,8 +235,7 @@ class Memory:
         self.admitted_bytes = max(self.admitted_bytes, footprint_bytes)
         # What was granted before may be in use until it goes by this.
         self.unmovable_bytes = max(self.unmovable_bytes, fixed_bytes)
-        self.grown_order = self.order + 1
-        self._granted.append((self.grown_order, fixed_bytes))
+        self.orders.grow(fixed_bytes)
         return context_bytes
 
     def fall_asleep(self) -> None:
@@ -221,9 +249,9 @@ class Memory:
         """It waits for room for its context, as for a first one, in this place."""
         self.growth = Growth(0, self.footprint_bytes, self.unmovable_bytes, ticket, wakes=True)
 
-    def wake(self) -> None:
+    def wake(self, now: float) -> None:
         """Its context is there again."""
-        self.asleep, self.has_context = False, True
+        self.asleep, self.has_context, self.progress_at = False, True, now
 
     # What it has.
 
@@ -256,13 +284,20 @@ class Memory:
         return self.host_bytes - self.away.lacking_bytes + self.away.pack_bytes
 
     @property
+    def file_bytes(self) -> int:
+        """What of it is in a file, or is to be."""
+        if self.away.place is Place.FILE:
+            return self.away.bytes
+        return self.arena_bytes if self.away.goes_to is Place.FILE else 0
+
+    @property
     def least_bytes(self) -> int:
         """What has to stay resident for want of host memory."""
         return self.stays_bytes(takes_bytes(self.usable_bytes, self.footprint_bytes))
 
     def stays_bytes(self, takes_bytes: int) -> int:
         """What would have to stay resident if so much could leave."""
-        return max(0, min(self.footprint_bytes, self._held_bytes) - takes_bytes)
+        return max(0, min(self.footprint_bytes, self.held_bytes) - takes_bytes)
 
     @property
     def bound_bytes(self) -> int:
@@ -292,7 +327,7 @@ class Memory:
     @property
     def is_heard(self) -> bool:
         """Whether it has said that it goes by what it was told."""
-        return self.reported and self.going_by == self.order
+        return self.reported and self.orders.are_heard
 
     def may_answer(self, now: float) -> bool:
         """Whether it has registered or been told something, so lately that its answer may be on the way."""
@@ -301,7 +336,7 @@ class Memory:
     @property
     def goes_by_others(self) -> bool:
         """Whether it is back with memory out: what the scheduler before this one told it nobody knows here."""
-        return self.reported and not self.order and self.resident_bytes < self.footprint_bytes
+        return self.reported and not self.orders.newest and self.resident_bytes < self.footprint_bytes
 
     @property
     def may_be_in(self) -> bool:
@@ -333,13 +368,6 @@ class Memory:
         return self.more_fixed_bytes + (0 if self.has_context else self.pinned_bytes)
 
     @property
-    def wanted_bytes(self) -> int:
-        """What the growth that is not answered yet asks for, a first context included."""
-        if self.growth is None:
-            return 0
-        return max(0, self.growth.footprint_bytes - self.footprint_bytes) + self.more_unmovable_bytes
-
-    @property
     def ahead_bytes(self) -> int:
         """What is charged in advance for its first context."""
         return 0 if self.has_context else self.context_bytes
@@ -356,45 +384,15 @@ class Memory:
         """Whether its context was measured while it was being made, so that less was seen than there will be."""
         return measured_bytes < self.context_bytes and now < self.context_at + CONTEXT_SECONDS
 
-    def snapshot(self, now: float) -> SwapSnapshot:
-        """What can be seen at ``now`` of one that swaps."""
-        waits_for_it = self.is_moving or self.going_by < self.order
-        wait = None if self.growth is None else self.growth.wait
-        return SwapSnapshot(
-            resident_bytes=self.resident_bytes,
-            out_bytes=self.footprint_bytes - self.resident_bytes,
-            fixed_bytes=self.unmovable_bytes,
-            allotted_bytes=self.allotted_bytes,
-            admitted_bytes=self.admitted_bytes,
-            arena_bytes=self.arena_bytes,
-            usable_bytes=self.usable_bytes,
-            in_bytes=self._coming_bytes + max(0, self._held_bytes - self.footprint_bytes),
-            leaving_bytes=max(0, self.resident_bytes - self.allotted_bytes),
-            wanted_bytes=self.wanted_bytes,
-            wait=self.away.wait if wait is None else wait.reason,
-            still_seconds=max(0.0, now - self.progress_at) if waits_for_it else 0.0,
-            came_bytes=self.came_bytes,
-            left_bytes=self.left_bytes,
-            stored_bytes=self.out_bytes if self.away.place is Place.FILE else 0,
-            shared_bytes=self.away.bytes if self.away.place is Place.PACK else 0,
-        )
-
     @property
-    def _held_bytes(self) -> int:
+    def held_bytes(self) -> int:
         """What of it is resident, and what has contents in host memory; what is on the way in is both."""
         return self.resident_bytes + self.out_bytes
 
-    @property
-    def _coming_bytes(self) -> int:
-        """What comes in now: where there is room for a part of a chunk only, nothing does."""
-        room = self.allotted_bytes - self.resident_bytes
-        lacking = self.footprint_bytes - self.resident_bytes
-        return max(0, min(room, lacking)) if room >= min(lacking, CHUNK_BYTES) else 0
-
     def _charge(self) -> None:
         """Finds anew what it may go by, from what it was told and what it has."""
-        allotted = [allotted_bytes for _, allotted_bytes, _ in self._told]
+        allotted = self.orders.allotted_bytes
         self._sure_bytes, self.charge_bytes = min(allotted), max(self.resident_bytes, *allotted)
         self.leaving_bytes = self.charge_bytes - self.allotted_bytes
-        self.pledged_bytes = max([admitted_bytes for _, _, admitted_bytes in self._told])
+        self.pledged_bytes = self.orders.admitted_bytes
         self.useful_bytes = whole(self.pledged_bytes)

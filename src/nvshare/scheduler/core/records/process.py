@@ -11,6 +11,10 @@ REST_SECONDS: Final = 1.0
 waking 0.3 s."""
 
 
+MOST_PATIENCE: Final = 64
+"""How many times as long one stays awake, at the most, that woke in vain again and again."""
+
+
 class Sleep(Enum):
     """How far a process is."""
 
@@ -45,14 +49,8 @@ class Process:
     """It sleeps when it has been idle for long enough, though nobody needs what it has."""
     asked: bool = False
     """The operator wants it to sleep as soon as it can."""
-    alarm: float = float("inf")
-    """When to look whether it has been idle for long enough."""
-    patience: int = 1
-    """How many times as long as others it stays awake: it woke though it had nothing to do for its devices."""
     waited: bool = False
     """It waited for its turn when it fell asleep."""
-    grants: int = 0
-    """How many its clients had had by then."""
     measured: bool = False
     """Its devices are measured, for how much its contexts take, or before it wakes for whether there is room for them.
     """
@@ -66,14 +64,59 @@ class Process:
     """Why it stayed awake the last time; empty: it did not."""
     never: bool = False
     """It can't sleep at all, for that reason."""
-    stays: bool = False
-    """Its host memory could not be stored a while ago."""
     sleeps: int = 0
     """How often it fell asleep."""
     told_at: float = float("-inf")
     """When it was last told something beside that its memory is to leave."""
+    _patience: int = 1
+    _grants: int = 0
+    """How many its clients had had when it lost patience."""
     stands_still: bool = False
     """It has not done for long what it was told: somebody stopped it, and nobody waits for it."""
+
+    # What is known of it.
+
+    def enter(self, client: int) -> None:
+        """It has a client."""
+        self.clients[client] = None
+
+    def lose_client(self, client: int, device: str) -> None:
+        """A client of it is gone, on this device."""
+        del self.clients[client]
+        self.gives_way_on.discard(device)
+
+    def ask(self) -> None:
+        """The operator wants it to sleep as soon as it can."""
+        self.asked = True
+
+    def rest(self, *, rests: bool) -> None:
+        """Whether it sleeps when it has been idle for long enough."""
+        self.rests = rests
+
+    def lose_patience(self, times: int, grants: int) -> None:
+        """It woke, or was tried, in vain, as long as its clients have had no more than so many grants: next time it
+        stays awake so much longer."""
+        self._patience, self._grants = min(times * self.patience(grants), MOST_PATIENCE), grants
+
+    def patience(self, grants: int) -> int:
+        """How many times as long as others it stays awake, when its clients have had so many grants."""
+        return self._patience if grants == self._grants else 1
+
+    def give_way(self, device: str, *, gives: bool) -> None:
+        """Whether it is to sleep next for one that was before it on a device."""
+        (self.gives_way_on.add if gives else self.gives_way_on.discard)(device)
+
+    def measure(self, *, measured: bool) -> None:
+        """Whether its devices are measured for it."""
+        self.measured = measured
+
+    def tell(self, now: float) -> None:
+        """It was told something."""
+        self.told_at = now
+
+    def stand_still(self, *, still: bool) -> None:
+        """Whether it has not done for long what it was told."""
+        self.stands_still = still
 
     # From one state to the next.
 
@@ -111,6 +154,10 @@ class Process:
     def wake(self) -> None:
         """There is room, and the shell is asked to wake it."""
         self.state, self.measured = Sleep.WAKING, False
+
+    def woke(self, now: float) -> None:
+        """It has its contexts again."""
+        self.woke_at = now
 
     def be_awake(self) -> None:
         """It is awake again, or still."""

@@ -12,8 +12,6 @@ from nvshare.scheduler.core.transitions import ClientState
 
 IDLE_SECONDS: Final = 60.0
 """Of one that asked to sleep when it is idle, where the operator did not say how long that is."""
-MOST_PATIENCE: Final = 64
-"""How many times as long one stays awake, at the most, that woke in vain again and again."""
 
 
 def idle_seconds(client: Client, after_seconds: float | None) -> float:
@@ -39,16 +37,6 @@ def is_idle(clients: Collection[Client]) -> bool:
     return all(client.state is ClientState.IDLE for client in clients)
 
 
-def patience(process: Process, clients: Collection[Client]) -> int:
-    """How many times as long as others it stays awake."""
-    return 1 if _grants(clients) != process.grants else process.patience
-
-
-def lose_patience(process: Process, clients: Collection[Client], times: int) -> None:
-    """It woke, or was tried, in vain, as long as nothing is granted to it: next time it stays awake so much longer."""
-    process.patience = min(times * patience(process, clients), MOST_PATIENCE)
-    process.grants = _grants(clients)
-
-
-def _grants(clients: Collection[Client]) -> int:
+def grants(clients: Collection[Client]) -> int:
+    """How many grants these have had."""
     return sum(client.grants for client in clients)

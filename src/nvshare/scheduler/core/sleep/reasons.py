@@ -7,8 +7,8 @@ from typing import Final
 
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.memory.ledger import Ledger
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.process import Process
 from nvshare.scheduler.core.sleep.storing import Storing
 from nvshare.scheduler.core.terms import SleepWhen

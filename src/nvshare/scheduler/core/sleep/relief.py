@@ -57,10 +57,10 @@ class Relief:
         lock = device.lock
         touched = [device] if lock.blocking.is_sleep_lacking is not lacks else []
         # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
-        lock.blocking.is_sleep_lacking = lacks
+        lock.blocking.lack_sleep(lacks=lacks)
         for process in processes:
             if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
-                process.gives_way_on ^= {device.uuid}
+                process.give_way(device.uuid, gives=process is first and needy is not None)
                 touched += [self._clients[number][1] for number in process.clients]
         is_news = lock.way.ask(needy if makers else None, makers)
         if lock.turns.lack(device.first_lacking(now)) or is_news:
@@ -85,7 +85,7 @@ class Relief:
     def none_sleeps(self, device: Device) -> None:
         """No process of a device can sleep any more."""
         lock = device.lock
-        lock.blocking.has_sleepers = False
+        lock.blocking.may_sleep(any_may=False)
         lock.way.ask(None, frozenset())
         lock.turns.lack({})
 

@@ -24,9 +24,10 @@ from typing import Final
 from nvshare.scheduler.core.actions import ShareArena
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.records.arenas import GRANULE_BYTES, Host, whole
+from nvshare.scheduler.core.records.arenas import GRANULE_BYTES, whole
 from nvshare.scheduler.core.records.away import Place
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.process import Process, Sleep
 from nvshare.scheduler.core.sleep_events import ArenaNotShared, ArenaShared, OwnerFound
@@ -48,6 +49,10 @@ class _Pack:
     ends: bool = False
     """Its last clients come back, and it does not count any more."""
 
+    def end(self, *, ends: bool) -> None:
+        """Whether it counts no more from now on."""
+        self.ends = ends
+
 
 class Sharing:
     """The packs of all clients."""
@@ -59,6 +64,8 @@ class Sharing:
         self._clients, self._processes, self._host = clients, processes, host
         self._packs: dict[int, _Pack] = {}
         """By what names them."""
+        self._owner_of: dict[int, str] = {}
+        """Whose each client is; a client that is not in it, nobody knows whose."""
         self._made = 0
         self._goes: Client | None = None
         """Who is being asked."""
@@ -74,7 +81,7 @@ class Sharing:
 
     def own(self, event: OwnerFound, client: Client, _device: Device, _now: float) -> bool:
         """It is known whose a client is."""
-        client.owner = event.owner
+        self._owner_of[client.number] = event.owner
         self._candidates = None
         return bool(event.owner)
 
@@ -93,36 +100,34 @@ class Sharing:
         pack = self._packs.get(event.pack)
         if pack is None:
             self._made += was_asked
-            owner = client.owner if was_asked else ""
+            owner = self._owner(client) if was_asked else ""
             pack = self._packs[event.pack] = _Pack(owner, event.pack_bytes, self._made)
-            self._host.used_bytes += pack.bytes
-        elif pack.ends:
-            pack.ends = False
-            self._host.used_bytes += pack.bytes
+        pack.end(ends=False)
         pack.clients.add(client.number)
-        self._host.used_bytes -= event.away_bytes
         away.went(Place.PACK, event.away_bytes)
+        self._count()
 
     def came_back(self, client: Client) -> None:
         """A client has all of its blocks again."""
-        self._host.used_bytes -= self._leave(client)
+        self._leave(client)
 
     def gone(self, client: Client) -> None:
         """A client is gone. What it may have had of a pack alone counts until nothing is left of the client."""
         away = client.memory.away
         self._tried.pop(client.number, None)
+        self._owner_of.pop(client.number, None)
         self._candidates = None
         if away.goes_to is Place.PACK:
-            away.goes_to = None
+            away.stay(away.pack_bytes)
             self._wait_no_more(client)
         elif away.place is Place.PACK:
-            away.pack_bytes = self._leave(client)
+            away.stay(self._leave(client))
 
     def look_again(self) -> None:
         """Somebody fell asleep, is wanted awake or is gone, or host memory was let go of or came back."""
         self._candidates = None
         if self._host.sharable_bytes:
-            self._host.sharable_bytes = self._sharable_bytes()
+            self._host.share(self._sharable_bytes())
 
     def plan(self, *, lacks: bool) -> list[ShareArena]:
         """Who is to be asked; ``lacks``: somebody lacks host memory to come back."""
@@ -137,25 +142,25 @@ class Sharing:
             client = next(iter(self._may_be_asked()), None) if is_wanted else None
             if client is not None:
                 actions.append(self._ask(client))
-            host.sharable_bytes = 0 if client is None else self._sharable_bytes()
+            host.share(0 if client is None else self._sharable_bytes())
         self.is_less_possible = host.sharable_bytes < before_bytes
         return actions
 
     def lets_end(self, process: Process, lacking_bytes: int) -> bool:
         """Whether there is so much more when the packs end that only a process has, which comes back; then they do."""
         last = [pack for pack in self._packs.values() if not pack.ends and pack.clients <= process.clients.keys()]
-        asked = None if self._goes is None else self._goes.owner
+        asked = None if self._goes is None else self._owner(self._goes)
         if sum(pack.bytes for pack in last) < lacking_bytes or any(pack.owner == asked for pack in last):
             return False
         for pack in last:
-            pack.ends = True
-            self._host.used_bytes -= pack.bytes
+            pack.end(ends=True)
+        self._count()
         return True
 
     def helps(self, process: Process) -> bool:
         """Whether there may be more host memory when a process that is awake sleeps."""
         owners = {pack.owner for pack in self._packs.values()} - {""}
-        return any(self._clients[number][0].owner in owners for number in process.clients)
+        return any(self._owner_of.get(number) in owners for number in process.clients)
 
     @property
     def packs_bytes(self) -> int:
@@ -169,31 +174,34 @@ class Sharing:
         files = host.file_budget_bytes, host.file_used_bytes
         return HostMemory(host.budget_bytes, host.used_bytes, *files, away_bytes, self.packs_bytes)
 
+    def _owner(self, client: Client) -> str:
+        """Whose a client is; empty: not known."""
+        return self._owner_of.get(client.number, "")
+
     def _is_scarce(self) -> bool:
         largest_bytes = max((client.memory.arena_bytes for client, _ in self._clients.values()), default=0)
         return self._host.unused_bytes <= 2 * largest_bytes
 
     def _ask(self, client: Client) -> ShareArena:
-        process, away, host = client.process, client.memory.away, self._host
+        process, away = client.process, client.memory.away
         assert process is not None
         self._goes, self._candidates = client, None
-        away.goes_to, away.pack_bytes = Place.PACK, self._new_bytes(client)
+        away.go(Place.PACK, self._new_bytes(client))
         self._tried[client.number] = process.sleeps, self._made, away.pack_bytes.bit_length()
-        host.packing_bytes = away.pack_bytes
-        host.used_bytes += away.pack_bytes
+        self._host.count(client.memory)
+        self._count()
         return ShareArena(client.number, away.pack_bytes)
 
     def _answered(self, client: Client) -> None:
-        away, host = client.memory.away, self._host
-        if away.goes_to is not None:
-            host.used_bytes -= away.pack_bytes
-            away.goes_to, away.pack_bytes = None, 0
+        if client.memory.away.goes_to is not None:
+            client.memory.away.stay()
             self._wait_no_more(client)
 
     def _wait_no_more(self, client: Client) -> None:
         """For the answer of one that was asked, if it is the last one that was."""
         if self._goes is client:
-            self._goes, self._host.packing_bytes = None, 0
+            self._goes = None
+            self._count()
 
     def _leave(self, client: Client) -> int:
         """Its pack has one client less; returns what the pack took that counted, if that was the last one."""
@@ -202,7 +210,13 @@ class Sharing:
         if pack.clients:
             return 0
         del self._packs[name]
+        self._count()
         return 0 if pack.ends else pack.bytes
+
+    def _count(self) -> None:
+        """There are other packs, or another client is being asked."""
+        packing_bytes = 0 if self._goes is None else self._goes.memory.away.pack_bytes
+        self._host.pack(packs_bytes=self.packs_bytes, packing_bytes=packing_bytes)
 
     def _new_bytes(self, client: Client) -> int:
         """How large a new pack for a client may be; 0: there is no room for one."""
@@ -221,16 +235,16 @@ class Sharing:
             self._candidates, self._found_bits = self._found(), bits
         packs = self._packs.values()
         owners, ending = {pack.owner for pack in packs}, {pack.owner for pack in packs if pack.ends}
-        asked = (client for client in self._candidates if client.owner not in ending)
-        return [client for client in asked if client.owner in owners or self._new_bytes(client)]
+        asked = (client for client in self._candidates if self._owner(client) not in ending)
+        return [client for client in asked if self._owner(client) in owners or self._new_bytes(client)]
 
     def _found(self) -> list[Client]:
         by_owner: dict[str, list[Client]] = defaultdict(list)
         for process in self._processes.values():
             for number in process.clients if process.state is Sleep.ASLEEP else ():
                 client = self._clients[number][0]
-                if client.owner and client.memory.arena_bytes:
-                    by_owner[client.owner].append(client)
+                if (owner := self._owner(client)) and client.memory.arena_bytes:
+                    by_owner[owner].append(client)
         there = [client for clients in by_owner.values() if len(clients) >= LEAST_SLEEPERS for client in clients]
         found = [(client.process.slept_at, client) for client in there if client.process and self._is_untried(client)]
         return [client for _, client in sorted(found, key=lambda each: each[0])]
@@ -241,7 +255,7 @@ class Sharing:
         if not may_go(client.memory) or client.memory.arena_bytes < LEAST_BYTES:
             return False
         sleeps, made, bits = self._tried.get(client.number, (0, 0, 0))
-        later = (pack for pack in self._packs.values() if pack.order > made and pack.owner == client.owner)
+        later = (pack for pack in self._packs.values() if pack.order > made and pack.owner == self._owner(client))
         return sleeps != client.process.sleeps or any(later) or self._new_bytes(client).bit_length() > bits
 
 

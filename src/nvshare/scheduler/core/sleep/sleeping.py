@@ -26,10 +26,10 @@ from nvshare.scheduler.core.actions import Action, Measure, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.records.arenas import Host
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.process import REST_SECONDS, Process, Sleep
-from nvshare.scheduler.core.sleep.idleness import idle_seconds, idle_since, is_idle, lose_patience, patience
+from nvshare.scheduler.core.sleep.idleness import grants, idle_seconds, idle_since, is_idle
 from nvshare.scheduler.core.sleep.reasons import Reasons, is_out
 from nvshare.scheduler.core.sleep.relief import Relief
 from nvshare.scheduler.core.sleep.still import Still
@@ -75,8 +75,10 @@ class Sleeping:
         self.reasons = Reasons(clients, host, self.storing, self._moving)
         self.relief = Relief(clients, self.reasons, self.storing)
         self._still = Still(clients, self._processes, self._moving)
+        self._alarms: dict[int, float] = {}
+        """When to look whether a process has been idle for long enough, by its number."""
         self._moments: list[tuple[float, int]] = []
-        """When to look at which process, the earliest first; what is not its alarm any more is passed over."""
+        """The same, the earliest first; what is not its process's alarm any more is passed over."""
 
     def on(self, device: str) -> Collection[tuple[Client, Process]]:
         """The clients on a device whose processes can sleep."""
@@ -92,31 +94,30 @@ class Sleeping:
         if process is None:
             process = self._processes[event.process] = Process(event.process, woke_at=now)
             self._set_alarm(process, now)
-        process.clients[client.number] = None
-        client.process, client.former_context_bytes = process, event.context_bytes
-        self._host.has_sleepers = True
-        process.rests = self._idle_seconds(process) < float("inf")
+        process.enter(client.number)
+        client.may_sleep(process, event.context_bytes)
+        self._host.may_sleep(any_may=True)
+        self._rest(process)
         self._on.setdefault(device.uuid, {})[client.number] = client, process
-        device.lock.blocking.has_sleepers = True
+        device.lock.blocking.may_sleep(any_may=True)
         if process.is_asleep:
             device.fall_asleep(client, now)
             if process.state is Sleep.COMING:
                 # It is back while the others wait for room.
                 device.come_back(client, now)
-                process.measured = False
+                process.measure(measured=False)
             self._moving[process.number] = process
             self.storing.look_again()
         return self._devices_of(process)
 
     def gone(self, client: Client, device: Device) -> list[Device]:
         """A client is gone; on which other devices that may change something."""
-        self.storing.gone(client)
+        self.storing.sharing.gone(client)
         self.relief.forget(client)
         process = client.process
         if process is None:
             return []
-        del process.clients[client.number]
-        process.gives_way_on.discard(device.uuid)
+        process.lose_client(client.number, device.uuid)
         there = self._on[device.uuid]
         del there[client.number]
         if not there:
@@ -124,10 +125,11 @@ class Sleeping:
             self.relief.none_sleeps(device)
         if not process.clients:
             del self._processes[process.number]
+            self._alarms.pop(process.number, None)
             self._moving.pop(process.number, None)
         if not self._processes:
             self._moments.clear()
-            self.storing.deadline, self._host.has_sleepers = None, False
+            self.storing.none_sleeps()
         if process.is_asleep:
             self.storing.look_again()
         return self._devices_of(process)
@@ -159,7 +161,7 @@ class Sleeping:
         """Its terms changed; on which devices that may change something."""
         if client.process is None:
             return []
-        client.process.rests = self._idle_seconds(client.process) < float("inf")
+        self._rest(client.process)
         self._set_alarm(client.process, now)
         return self._devices_of(client.process)
 
@@ -192,7 +194,7 @@ class Sleeping:
         for process in list(self._due(now)):
             clients, seconds = self._clients_of(process), self._idle_seconds(process)
             since = idle_since(process, clients)
-            if since + seconds * patience(process, clients) <= now and self._may_rest(process):
+            if since + seconds * process.patience(grants(clients)) <= now and self._may_rest(process):
                 touched += self._begin(process)
             else:
                 self._set_alarm(process, since + seconds if since + seconds > now else now + seconds)
@@ -216,7 +218,7 @@ class Sleeping:
         if reason := self.reasons.unwilling(process):
             raise IllegalEvent(reason, event)
         if process.state is Sleep.AWAKE:
-            process.asked = True
+            process.ask()
             if self._may_rest(process):
                 return self._begin(process)
             self._set_alarm(process, now)
@@ -224,31 +226,32 @@ class Sleeping:
 
     def _fall_asleep(self, process: Process, now: float) -> None:
         """It was told to, or registered asleep."""
-        wanted = process.wanted
-        process.fall_asleep(now, waited=not is_idle(self._clients_of(process)))
-        lose_patience(process, self._clients_of(process), 1)
-        for client in self._clients_of(process):
+        wanted, clients = process.wanted, self._clients_of(process)
+        process.fall_asleep(now, waited=not is_idle(clients))
+        process.lose_patience(1, grants(clients))
+        for client in clients:
             self._device_of(client).fall_asleep(client, now)
         if wanted:
             self._want(process)
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.resist(event.reason, now, final=event.final)
-        lose_patience(process, self._clients_of(process), 2)
+        process.lose_patience(2, grants(self._clients_of(process)))
         self._be_awake(process, now)
 
     def _want(self, process: Process) -> None:
         if process.want():
             for client in self._clients_of(process):
                 if not client.keeps_place:
-                    client.ticket, client.keeps_place = self._new_ticket(), True
+                    client.keep_place(self._new_ticket())
             self._moving[process.number] = process
 
     def _wake(self, process: Process, now: float) -> None:
-        process.woke_at = now
+        process.woke(now)
+        clients = self._clients_of(process)
         # In vain, unless it waits for its turn anyway.
-        lose_patience(process, self._clients_of(process), 1 if process.waited else 2)
-        for client in self._clients_of(process):
+        process.lose_patience(1 if process.waited else 2, grants(clients))
+        for client in clients:
             self._device_of(client).wake(client, now)
         self._be_awake(process, now)
 
@@ -261,13 +264,19 @@ class Sleeping:
         """Those that are awake, can sleep, and may have been idle for long enough."""
         while self._moments and self._moments[0][0] <= now:
             moment, number = heapq.heappop(self._moments)
-            process = self._processes.get(number)
-            if process is not None and process.alarm == moment and process.state is Sleep.AWAKE and not process.never:
+            if self._alarms.get(number) != moment:
+                continue
+            process = self._processes[number]
+            if process.state is Sleep.AWAKE and not process.never:
                 yield process
+
+    def _rest(self, process: Process) -> None:
+        """Whether it sleeps though nobody needs what it has may be something else."""
+        process.rest(rests=self._idle_seconds(process) < float("inf"))
 
     def _set_alarm(self, process: Process, moment: float) -> None:
         """Looks at it then, and not before."""
-        process.alarm = moment
+        self._alarms[process.number] = moment
         if moment < float("inf"):
             heapq.heappush(self._moments, (moment, process.number))
 
@@ -322,9 +331,9 @@ class Sleeping:
             actions.append(PutToSleep(process.number, tuple(process.clients)))
 
     def _measure(self, process: Process, devices: Iterable[Device], actions: list[Action]) -> None:
-        process.measured = True
+        process.measure(measured=True)
         for device in devices:
-            device.residency.checked = False
+            device.residency.check(measured=False)
             actions.append(Measure(device.uuid))
 
     def _may_come(self, process: Process) -> bool:
@@ -374,7 +383,7 @@ class Sleeping:
         if chosen is None:
             return touched
         clients = self._clients_of(chosen)
-        seconds = REST_SECONDS * (patience(chosen, clients) if is_idle(clients) else 1)
+        seconds = REST_SECONDS * (chosen.patience(grants(clients)) if is_idle(clients) else 1)
         moment = idle_since(chosen, clients) + seconds
         if moment > now:
             device.wake_at(moment)

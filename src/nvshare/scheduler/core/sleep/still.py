@@ -40,7 +40,7 @@ class Still:
             moment = self._moment(process)
             still = moment is not None and now >= moment
             if still is not process.stands_still:
-                process.stands_still = still
+                process.stand_still(still=still)
                 found.append(process)
         return found
 
@@ -59,7 +59,7 @@ class Still:
             case _:
                 return
         assert process is not None
-        process.told_at = now
+        process.tell(now)
         self._moving[process.number] = process
 
     def _moment(self, process: Process) -> float | None:

@@ -19,9 +19,10 @@ from typing import Final, assert_never
 from nvshare.scheduler.core.actions import Action, GrowArena, StoreArena
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, GRANULE_BYTES, SEGMENT_BYTES, Host
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, GRANULE_BYTES, SEGMENT_BYTES
 from nvshare.scheduler.core.records.away import Place
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.process import Process, Sleep
 from nvshare.scheduler.core.sleep.sharing import Sharing, may_go
@@ -53,6 +54,8 @@ class Storing:
         """Whose goes into a file, and does not stand still."""
         self.deadline: float | None = None
         """When those are tried again that could not store; None: all could."""
+        self._unable: set[int] = set()
+        """The numbers of these."""
         self._loading: list[Process] = []
         """Whose is to come back, or comes."""
 
@@ -67,47 +70,37 @@ class Storing:
         return [device for _, device in self._clients.values()]
 
     def _handle(self, event: StoreEvent, client: Client, now: float) -> None:
-        memory, host = client.memory, self._host
-        away = memory.away
+        memory, away = client.memory, client.memory.away
         match event:
             case ArenaStored():
                 if away.is_there or away.goes_to is Place.PACK or not memory.reported or not memory.arena_bytes:
                     raise IllegalEvent(
                         f"the host memory of client {client.number} is no such that can be stored", event
                     )
-                if away.goes_to is None:
-                    # It was when it registered.
-                    host.file_used_bytes += memory.arena_bytes
-                host.used_bytes -= memory.taken_bytes
                 away.went(Place.FILE, memory.arena_bytes)
-                host.used_bytes += memory.taken_bytes
             case ArenaNotStored():
                 if away.goes_to is not Place.FILE:
                     raise IllegalEvent(f"client {client.number} was not asked to store anything", event)
-                away.goes_to = None
-                host.file_used_bytes -= memory.arena_bytes
+                away.stay()
                 self.deadline = now + AGAIN_SECONDS
                 if client.process is not None:
-                    client.process.stays = True
+                    self._unable.add(client.process.number)
             case ArenaShared() | ArenaNotShared():
                 self.sharing.handle(event, client)
             case ArenaLoaded():
                 if not away.is_made:
                     raise IllegalEvent(f"client {client.number} has nothing to load, or no memory for that", event)
-                if away.place is Place.FILE:
-                    host.file_used_bytes -= away.bytes
-                else:
+                if away.place is Place.PACK:
                     self.sharing.came_back(client)
                 away.came_back()
             case _:
                 assert_never(event)
+        self._host.count(memory)
 
-    def gone(self, client: Client) -> None:
-        """A client is gone; whether its process lives or not, what it has elsewhere is not counted until it says so."""
-        away = client.memory.away
-        if Place.FILE in (away.place, away.goes_to):
-            self._host.file_used_bytes -= client.memory.arena_bytes
-        self.sharing.gone(client)
+    def none_sleeps(self) -> None:
+        """No process can sleep any more."""
+        self.deadline = None
+        self._host.may_sleep(any_may=False)
 
     def look_again(self) -> None:
         """A process fell asleep, is wanted awake or is gone, or host memory was stored or loaded."""
@@ -121,12 +114,14 @@ class Storing:
         self._goes = next((process for process in processes if going.get(process.number)), None)
         self._coming = [process for process in self._coming if process in self._loading]
         swapping = (client.memory for client, _ in self._clients.values() if client.memory.swaps)
-        host.largest_bytes = max((max(m.useful_bytes, m.growing_bytes) for m in swapping), default=0)
-        host.away_bytes = max((self._away_bytes(process) for process in processes), default=0)
-        host.coming_bytes = sum(map(self._lacking, self._coming))
+        host.look(
+            largest_bytes=max((max(m.useful_bytes, m.growing_bytes) for m in swapping), default=0),
+            away_bytes=max((self._away_bytes(process) for process in processes), default=0),
+            coming_bytes=sum(map(self._lacking, self._coming)),
+        )
         # Of what can go as much is kept as the largest of them had.
         go = [*filter(None, going.values()), *map(self._bytes, self._may_go())]
-        host.storable_bytes = sum(go) - max(0, max(go, default=0) - host.kept_bytes)
+        host.store(sum(go) - max(0, max(go, default=0) - host.kept_bytes))
 
     def plan(self, now: float) -> list[Action]:
         """Whose host memory goes, into a file or a pack."""
@@ -136,8 +131,7 @@ class Storing:
         host = self._host
         if self.deadline is not None and now >= self.deadline:
             self.deadline = None
-            for process in self._processes.values():
-                process.stays = False
+            self._unable.clear()
             self.look_again()
         lacks = not self._is_coming and host.storable_bytes > 0 and host.left_bytes < CHUNK_BYTES
         if self._goes is not None or not (lacks or self.lacks):
@@ -149,8 +143,8 @@ class Storing:
         for number in first.clients:
             memory = self._clients[number][0].memory
             if memory.arena_bytes:
-                memory.away.goes_to = Place.FILE
-                host.file_used_bytes += memory.arena_bytes
+                memory.away.go(Place.FILE)
+                host.count(memory)
                 actions.append(StoreArena(number))
         self.look_again()
         return actions
@@ -202,16 +196,16 @@ class Storing:
         for number in process.clients:
             memory = self._clients[number][0].memory
             away = memory.away
-            away.wait = wait if away.is_there else ""
+            away.wait_for(wait)
             more = min(away.lacking_bytes, SEGMENT_BYTES, free_bytes)
             if more < away.lacking_bytes:
                 more = more // GRANULE_BYTES * GRANULE_BYTES
             if away.is_there and not wait and not away.asked_bytes and more > 0:
                 away.ask(more)
-                self._host.used_bytes += more
+                self._host.count(memory)
                 free_bytes -= more
                 actions.append(GrowArena(number, more))
-        self._host.coming_bytes = sum(map(self._lacking, self._coming))
+        self._host.come(sum(map(self._lacking, self._coming)))
         return False
 
     @property
@@ -230,7 +224,7 @@ class Storing:
         return found
 
     def _is_storable(self, process: Process) -> bool:
-        if process.state is not Sleep.ASLEEP or process.stays:
+        if process.state is not Sleep.ASLEEP or process.number in self._unable:
             return False
         return all(map(may_go, self._memories(process))) and self._bytes(process) > 0
 
