@@ -387,8 +387,9 @@ class Core:
             more, touched = self._sleeping.plan(planned.values(), now)
             actions += more
             self._mark(*touched)
-        if self._host.grew():
-            self._mark(*(each for each in self._devices.values() if each.residency.admission.lacks_host_memory))
+        lacking = [each for each in self._devices.values() if each.residency.admission.lacks_host_memory]
+        if lacking and self._host.grew():
+            self._mark(*lacking)
         return not self._changed
 
     def _new_grant(self) -> int:

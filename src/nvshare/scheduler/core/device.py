@@ -106,9 +106,8 @@ class Device:
         """A client is gone, and what it had is free; but where memory swaps it stays charged."""
         self.residency.remove(client)
         self.lock.holders.squeeze()
-        last = show(client, now)
-        self._held_seconds += last.held_seconds
-        self._waited_seconds += last.waited_seconds
+        self._held_seconds += client.held_until(now)
+        self._waited_seconds += client.waited_until(now)
         self.lock.remove(client, now)
         self.ledger.close(client.memory)
         self.limits.remove(client)

@@ -199,11 +199,11 @@ class Holders:
             return True
         count, unknown, movable, parts = len(units), 0, 0, False
         for group in groups:
-            count += group.count
-            unknown += group.unknown
-            movable += group.movable_bytes
-            if group.parts:
-                parts = True
+            if group.count:
+                count += group.count
+                unknown += group.unknown
+                movable += group.movable_bytes
+                parts = parts or bool(group.parts)
         if count <= 1:
             return True
         if self.rule is Policy.AUTO and not unknown:

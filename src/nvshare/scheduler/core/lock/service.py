@@ -247,8 +247,10 @@ class Service:
 
     def use_up(self) -> list[Container]:
         """The containers whose budget is used up."""
+        if not self.limits or not self.limited:
+            return []
         budgets = {container: account.limit(self.now) for container, account in self.limited.items()}
-        return [container for container, budget in budgets.items() if self.limits and budget.is_used_up(self.now)]
+        return [container for container, budget in budgets.items() if budget.is_used_up(self.now)]
 
     def ready_at(self, container: Container) -> float:
         """From when on its compute limit lets a container hold; infinite: when those have left that do."""

@@ -173,8 +173,10 @@ class Ledger:
         self._open(memory, -1)
 
     def _open(self, memory: Memory, sign: int) -> None:
-        self._claims[memory.claimed_total_bytes] += sign
-        self._claims = +self._claims
+        claim = memory.claimed_total_bytes
+        self._claims[claim] += sign
+        if not self._claims[claim]:
+            del self._claims[claim]
         self._smallest_claim = min(filter(None, self._claims), default=0)
         self._swapping += sign * (memory.backend is Backend.SWAP)
         self._count(memory, sign)

@@ -219,6 +219,14 @@ class Client:
         """Whether work of it may run."""
         return self.state is not ClientState.IDLE and self.state is not ClientState.WAITING
 
+    def held_until(self, now: float) -> float:
+        """For how many seconds it has held, with the present turn."""
+        return self.held_seconds + (now - self.since if self.holds else 0.0)
+
+    def waited_until(self, now: float) -> float:
+        """For how many seconds it has waited, with the present wait."""
+        return self.waited_seconds + (now - self.since if self.state is ClientState.WAITING else 0.0)
+
     @property
     def stays_in(self) -> bool:
         """Whether it holds and is not on its way out."""

@@ -10,7 +10,6 @@ from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.records.process import Sleep
 from nvshare.scheduler.core.snapshot import ClientSnapshot, GangWait, Line, ShownState, SwapSnapshot
-from nvshare.scheduler.core.transitions import ClientState
 
 _SHOWN = {
     Sleep.ASLEEP: ShownState.ASLEEP,
@@ -25,7 +24,7 @@ def show(
 ) -> ClientSnapshot:
     """A client at ``now``; ``line``: where it waits; ``wait``: what its gang waits for; ``kept_bytes``: what is granted
     of its container's memory request."""
-    elapsed, memory, process = now - client.since, client.memory, client.process
+    memory, process = client.memory, client.process
     swap = show_swap(memory, now) if memory.swaps else None
     if swap is not None and process is not None:
         still_seconds = max(swap.still_seconds, process.still_seconds(now))
@@ -36,8 +35,8 @@ def show(
         footprint_bytes=memory.footprint_bytes if memory.is_known else None,
         pinned_bytes=memory.context_bytes,
         pinned_measured=memory.pinned_measured,
-        held_seconds=client.held_seconds + (elapsed if client.holds else 0.0),
-        waited_seconds=client.waited_seconds + (elapsed if client.state is ClientState.WAITING else 0.0),
+        held_seconds=client.held_until(now),
+        waited_seconds=client.waited_until(now),
         grants=client.grants,
         line=line,
         swap=swap,
