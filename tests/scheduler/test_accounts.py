@@ -9,11 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from nvshare.scheduler.accounts import Overruled
-from nvshare.scheduler.core.terms import Priority, SomeTerms, Terms, WhenFull
+from nvshare.scheduler.core.terms import Priority, Terms, WhenFull
 from nvshare.scheduler.memberships import Origins
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.recovery.annotated import NamedClaim, PodContainer
 from nvshare.scheduler.recovery.resource_claims import ClaimedDevice, ResourceClaim
+from nvshare.scheduler.some_terms import SomeTerms
 from tests.scheduler.test_memberships import DEVICE, MAIN, POD, POD_UID, Shell, shell
 
 __all__ = ["shell"]

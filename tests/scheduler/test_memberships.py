@@ -16,7 +16,7 @@ from nvshare.scheduler.core.core import Core
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.core.settings import Settings
 from nvshare.scheduler.core.snapshot import ClientSnapshot
-from nvshare.scheduler.core.terms import Priority, SomeTerms, Terms, WhenFull
+from nvshare.scheduler.core.terms import Priority, Terms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.memberships import Memberships, Origins, UnknownContainerError
 from nvshare.scheduler.pods.cgroups import Place
@@ -27,6 +27,7 @@ from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.record import Record
 from nvshare.scheduler.recovery.resource_claims import ResourceClaims
 from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.some_terms import SomeTerms
 
 DEVICE = "GPU-a"
 POD = Identity("default", "notebook-0", "main", Source.KERNEL)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nvshare import display
-from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.recovery.annotated import Annotated, PodContainer
 from nvshare.scheduler.recovery.resource_claims import ClaimedDevice, ResourceClaim, ResourceClaims
+from nvshare.scheduler.some_terms import SomeTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,13 @@ from nvshare.log import Log
 from nvshare.scheduler.accounts import Account, Accounts, Overruled
 from nvshare.scheduler.commands import InvalidCommandError
 from nvshare.scheduler.core.events import ContainerFound, TermsSet
-from nvshare.scheduler.core.terms import SomeTerms, Terms, WhenFull
+from nvshare.scheduler.core.terms import Terms, WhenFull
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.pods.identity import Source
 from nvshare.scheduler.recovery.annotated import Annotated, Claimed, PodContainer
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.resource_claims import ResourceClaim, ResourceClaims
+from nvshare.scheduler.some_terms import SomeTerms
 
 _MOST_CHOICES: Final = 1024
 """Containers for which something may be set."""

@@ -8,8 +8,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
 from nvshare.scheduler.recovery.resource_claims import ClaimedDevice, ResourceClaim, ResourceClaims
+from nvshare.scheduler.some_terms import SomeTerms
 
 TERMS = SomeTerms(2.0, Priority.HIGH, 0.5, 8, 4, WhenFull.REFUSE, SleepWhen.IDLE)
 CLAIM = ResourceClaim("u1", "default", "share", (ClaimedDevice("gpu", "GPU-a", 8, 1, False, TERMS),))

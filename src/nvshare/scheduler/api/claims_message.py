@@ -12,9 +12,9 @@ from nvshare.scheduler.accounts import Overruled
 from nvshare.scheduler.api.terms_message import terms_of
 from nvshare.scheduler.commands import InvalidCommandError
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot
-from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.recovery.annotated import NamedClaim, PodContainer
 from nvshare.scheduler.recovery.resource_claims import ClaimedDevice, ResourceClaim
+from nvshare.scheduler.some_terms import SomeTerms
 
 
 def claims_of(request: admin_pb2.SetClaimsRequest, device: Callable[[str], str]) -> tuple[ResourceClaim, ...]:

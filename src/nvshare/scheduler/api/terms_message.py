@@ -6,7 +6,8 @@ from dataclasses import fields
 
 from nvshare.admin import admin_pb2
 from nvshare.scheduler.commands import InvalidCommandError
-from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
+from nvshare.scheduler.some_terms import SomeTerms
 
 _TERMS = {field.name for field in fields(SomeTerms)}
 

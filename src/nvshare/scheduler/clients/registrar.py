@@ -23,7 +23,6 @@ from nvshare.scheduler.core.actions import Revoke
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import ClaimedState, ClientRegistered
 from nvshare.scheduler.core.snapshot import ShownState
-from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import names
 from nvshare.scheduler.gpus.claims import ClaimedError, Claims, NotYetError
@@ -36,6 +35,7 @@ from nvshare.scheduler.pods.peer import Peer
 from nvshare.scheduler.pods.processes import start_time
 from nvshare.scheduler.recovery.awaited import Awaited, Process
 from nvshare.scheduler.registered_client import RegisteredClient
+from nvshare.scheduler.some_terms import SomeTerms
 from nvshare.scheduler.swapping import Swapping
 
 

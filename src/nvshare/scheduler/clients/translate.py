@@ -33,7 +33,8 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
 )
 from nvshare.scheduler.core.gangs.as_one import MOST_MEMBERS
-from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
+from nvshare.scheduler.some_terms import SomeTerms
 
 _CLAIMED: Final = {
     wire.State.IDLE: ClaimedState.IDLE,

@@ -7,6 +7,7 @@ monotonic clock and never go back from one call to the next.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any, get_args
 
 from nvshare.scheduler.core.absent import Absent
@@ -73,7 +74,7 @@ class Core:
         self._absent = Absent(self._devices, self._host)
         self._containers, self._gangs = Containers(), Gangs(self._clients)
         self._ends = Ends(self._clients, self._host)
-        self._last_grant = self._last_ticket = 0
+        self._last_grant, self._new_ticket = 0, count(1).__next__
         self._sleeping = sleeping = Sleeping(self._clients, self._host, settings.sleep_after_seconds, self._new_ticket)
         self._changed: dict[str, Device] = {}
         """Devices of which something was recorded since the last plan, in that order."""
@@ -395,7 +396,3 @@ class Core:
     def _new_grant(self) -> int:
         self._last_grant += 1
         return self._last_grant
-
-    def _new_ticket(self) -> int:
-        self._last_ticket += 1
-        return self._last_ticket

@@ -15,8 +15,8 @@ from nvshare import mounts
 from nvshare.log import Log
 from nvshare.scheduler.core.events import Policy
 from nvshare.scheduler.core.settings import LONGEST_QUANTUM, SHORTEST_QUANTUM, Settings
-from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.recovery import documents
+from nvshare.scheduler.some_terms import SomeTerms
 
 Value = TypeVar("Value")
 

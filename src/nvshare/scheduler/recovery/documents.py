@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nvshare.scheduler.core.terms import Priority, SleepWhen, SomeTerms, WhenFull
+from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
+from nvshare.scheduler.some_terms import SomeTerms
 
 
 def write(path: Path, document: Any) -> None:

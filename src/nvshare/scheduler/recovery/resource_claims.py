@@ -14,8 +14,8 @@ from typing import Any
 
 from nvshare.container_names import claim_account
 from nvshare.log import Log
-from nvshare.scheduler.core.terms import SomeTerms
 from nvshare.scheduler.recovery import documents
+from nvshare.scheduler.some_terms import SomeTerms
 
 
 @dataclass(frozen=True, slots=True)
