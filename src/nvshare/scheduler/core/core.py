@@ -58,7 +58,7 @@ from nvshare.scheduler.core.sleep.sleepers import Sleepers
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
 from nvshare.scheduler.core.sleep_events import OwnerFound, SleepEvent, SleepOffered, StoreEvent
 from nvshare.scheduler.core.snapshot import ClientSnapshot, DeviceSnapshot, HostMemory
-from nvshare.scheduler.core.terms import Terms
+from nvshare.scheduler.core.terms import UNSET
 from nvshare.scheduler.core.transitions import INITIAL, Step
 
 
@@ -254,7 +254,7 @@ class Core:
         client = Client(
             number=event.client,
             memory=device.memory_of(event, now),
-            container=self._containers.enter(event.client, "", Terms()),
+            container=self._containers.enter(event.client, "", UNSET),
             state=INITIAL[event.claimed],
             since=now,
             ticket=self._new_ticket(),

@@ -57,3 +57,7 @@ class Terms:
         """How much of its memory is to stay on a device: its request, but no more than its limit."""
         limit_bytes = self.memory_limit_bytes
         return self.memory_request_bytes if limit_bytes is None else min(self.memory_request_bytes, limit_bytes)
+
+
+UNSET = Terms()
+"""Those of a container for which nothing was set."""

@@ -71,8 +71,8 @@ class Gangs:
         self._clients = clients
         self._belonging = Belonging(clients)
         self._members = self._belonging.members
-        self._told: dict[int, Gang] = {}
-        """Who has which gang's page."""
+        self._told: dict[int, tuple[Gang, tuple[int, ...]]] = {}
+        """Who has which gang's page, and who was said to be that gang."""
         self._joining: dict[int, dict[str, int]] = {}
         """By client: the keys whose join is not confirmed, each with the last request."""
         self._awaited = 0
@@ -285,9 +285,9 @@ class Gangs:
         states = {client.state for client, _ in self._members(gang.together)}
         if not states or states & {ClientState.LEAVING, ClientState.UNRESPONSIVE}:
             return
-        if gang.formed != gang.together or any(self._told.get(number) is not gang for number in gang.together):
-            gang.form()
-            self._told |= dict.fromkeys(gang.together, gang)
+        told = gang, gang.together
+        if any(self._told.get(number) != told for number in gang.together):
+            self._told |= dict.fromkeys(gang.together, told)
             actions.append(FormGang(gang.number, gang.together))
         for client, _ in self._members(gang.together):
             self._confirm(client, actions)

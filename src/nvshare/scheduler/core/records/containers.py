@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nvshare.scheduler.core.terms import Terms
+from nvshare.scheduler.core.terms import UNSET, Terms
 
 
 @dataclass(slots=True, eq=False)
@@ -13,7 +13,7 @@ class Container:
 
     name: str
     """Empty: of a client that is in none."""
-    terms: Terms = field(default_factory=Terms)
+    terms: Terms = UNSET
     clients: set[int] = field(default_factory=set)
 
     def set_terms(self, terms: Terms) -> None:

@@ -61,8 +61,6 @@ class Gang:
     """Those that hold and wait as one are on more than one device."""
     stuck: bool = False
     """One of those is unresponsive, maybe because it waits for work of the others."""
-    formed: tuple[int, ...] = ()
-    """Who was told last that they are this gang."""
     idle_seconds: float = 0.0
     """How old what a member said of its idleness may be."""
     phase: Phase = Phase.PASSED_OVER
@@ -95,10 +93,6 @@ class Gang:
     def hold(self, together: tuple[int, ...], *, apart: bool, wide: bool) -> None:
         """These hold and wait as one."""
         self.together, self.apart, self.wide = together, apart, wide
-
-    def form(self) -> None:
-        """These are told so."""
-        self.formed = self.together
 
     def change_class(self, priority: Priority) -> None:
         """It is of this class."""
