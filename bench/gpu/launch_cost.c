@@ -7,7 +7,7 @@
  *
  * The hook is what dlsym gives; the driver's own function is found in libcuda's symbol table.
  * Prints the medians in nanoseconds per launch of an empty kernel and their ratio, then the same
- * for launches that are each waited for.
+ * for launches that are each waited for, and for host functions.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,9 +21,12 @@
 
 #define BLOCKS 101
 #define LAUNCHES 4000
+#define HOST_FUNCTIONS 400
 
 typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
 			 unsigned, void *, void **, void **);
+
+typedef int (*host_fn)(void *stream, void (*function)(void *), void *data);
 
 static const char ptx[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
@@ -71,6 +74,19 @@ static void *own_symbol(void *handle, const char *name)
 	return NULL;
 }
 
+static void nothing(void *data)
+{
+	(void)data;
+}
+
+static void print(const char *what, double sides[2][BLOCKS])
+{
+	double past = median(sides[0]), through = median(sides[1]);
+
+	printf("%s: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n", what, past, through,
+	       past / through);
+}
+
 int main(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context, *module, *kernel;
@@ -82,10 +98,13 @@ int main(void)
 	int (*synchronize)(void) = dlsym(driver, "cuCtxSynchronize");
 	launch_fn launch[2] = { own_symbol(driver, "cuLaunchKernel"),
 				dlsym(driver, "cuLaunchKernel") };
-	static double queued[2][BLOCKS], waited[2][BLOCKS];
+	host_fn host[2] = { own_symbol(driver, "cuLaunchHostFunc"),
+			    dlsym(driver, "cuLaunchHostFunc") };
+	static double queued[2][BLOCKS], waited[2][BLOCKS], called[2][BLOCKS];
 
-	if (!driver || !launch[0] || !launch[1] || init(0) || retain(&context, 0) ||
-	    set_current(context) || load(&module, ptx) || get(&kernel, module, "nothing")) {
+	if (!driver || !launch[0] || !launch[1] || !host[0] || !host[1] || init(0) ||
+	    retain(&context, 0) || set_current(context) || load(&module, ptx) ||
+	    get(&kernel, module, "nothing")) {
 		fprintf(stderr, "no usable GPU\n");
 		return 1;
 	}
@@ -107,11 +126,14 @@ int main(void)
 				synchronize();
 			}
 			waited[side][block] = (now() - begin) / (LAUNCHES / 10);
+			begin = now();
+			for (int i = 0; i < HOST_FUNCTIONS; i++)
+				host[side](NULL, nothing, NULL);
+			called[side][block] = (now() - begin) / HOST_FUNCTIONS;
 		}
 	printf("hooked: %s\n", launch[0] == launch[1] ? "no (not under the preload)" : "yes");
-	printf("queued launches: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n",
-	       median(queued[0]), median(queued[1]), median(queued[0]) / median(queued[1]));
-	printf("waited launches: %.1f ns past the hook, %.1f ns through it, ratio %.4f\n",
-	       median(waited[0]), median(waited[1]), median(waited[0]) / median(waited[1]));
+	print("queued launches", queued);
+	print("waited launches", waited);
+	print("queued host functions", called);
 	return 0;
 }

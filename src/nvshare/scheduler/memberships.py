@@ -81,7 +81,7 @@ class _Container:
     def said(self) -> SomeTerms:
         """What counts of what its clients say."""
         terms = SomeTerms()
-        for said in self.members.values():
+        for said in dict.fromkeys(self.members.values()):
             terms = terms.over(said)
         return terms
 
@@ -323,7 +323,7 @@ class Memberships:
 
     def _annotations(self, name: str) -> SomeTerms:
         terms = SomeTerms()
-        for place in self._containers[name].places.values():
+        for place in dict.fromkeys(self._containers[name].places.values()):
             terms = self._annotated.of(place).over(terms)
         return terms
 

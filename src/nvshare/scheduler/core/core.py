@@ -357,9 +357,11 @@ class Core:
     def _members_changed(self, container: Container, now: float) -> None:
         """There are other clients in a container, or it has other terms."""
         used: set[Device] = set()
+        for device in dict.fromkeys(self._clients[number][1] for number in container.clients):
+            device.lock.turns.renew(container, now)
         for number in container.clients:
             client, device = self._clients[number]
-            device.lock.turns.renew(client, now)
+            device.lock.turns.reclass(client)
             device.limits.update(client)
             device.requests.update(client)
             used |= {device, *self._sleeping.look_again(client, now)}

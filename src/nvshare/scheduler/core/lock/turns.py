@@ -140,11 +140,10 @@ class Turns:
             self._step_out(client.unit)
         self._lacking = {priority: lacking for priority, lacking in self._lacking.items() if lacking is not client}
 
-    def renew(self, client: Client, now: float) -> None:
-        """A client's container has other clients, or other terms."""
+    def renew(self, container: Container, now: float) -> None:
+        """A container has other clients, or other terms; each of its clients may be of another class then."""
         self.service.pass_time(now)
-        self.service.renew(client.container)
-        self.reclass(client)
+        self.service.renew(container)
 
     def reclass(self, client: Client) -> None:
         """A client has its gang's class, or its container's, and that may be another than before."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 
@@ -15,9 +14,9 @@ class Orders:
     """The newest that it is known to go by."""
     grown: int = 0
     """The one that granted the last growth."""
-    _told: deque[tuple[int, int, int]] = field(default_factory=lambda: deque([(0, 0, 0)]))
+    _told: list[tuple[int, int, int]] = field(default_factory=lambda: [(0, 0, 0)])
     """Those that it may go by, each with its allotment and what was admitted; the newest is the last."""
-    _granted: deque[tuple[int, int]] = field(default_factory=deque)
+    _granted: list[tuple[int, int]] = field(default_factory=list)
     """Those that it does not go by yet which granted a growth, each with the fixed memory that it may have by that."""
 
     def tell(self, allotted_bytes: int, admitted_bytes: int) -> int:
@@ -39,9 +38,9 @@ class Orders:
         """It goes by this one, or a later one."""
         self.going_by = order
         while self._told[0][0] < order:
-            self._told.popleft()
+            del self._told[0]
         while self._granted and self._granted[0][0] <= order:
-            self._granted.popleft()
+            del self._granted[0]
 
     @property
     def are_heard(self) -> bool:
