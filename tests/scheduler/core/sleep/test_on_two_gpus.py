@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.actions import Allot, Grant, GrowArena, Sleep, TellWaiters, Wake
+from nvshare.scheduler.core.actions import Allot, Grant, GrowArena, Revoke, Sleep, TellWaiters, Wake
 from nvshare.scheduler.core.events import (
     ArenaGrown,
     Backend,
@@ -15,6 +15,7 @@ from nvshare.scheduler.core.events import (
     DeviceSeen,
     Event,
     GrowthRequested,
+    LockReleased,
     LockRequested,
     MemoryFreed,
     PinnedMeasured,
@@ -79,6 +80,31 @@ def test_it_gives_way_on_one_of_its_devices() -> None:
     assert not [action for action in table.core.handle(LockRequested(50), 0.6) if isinstance(action, Grant)]
     # Others are idle, and it waits by now.
     assert Sleep(6, (61,)) in table.core.handle_timer(1.0)
+
+
+def test_it_gives_back_the_lock_of_another_device_to_sleep() -> None:
+    """All are idle where somebody lacks room for a context, and have the lock of the other device, which nobody wants:
+    the one whose turn there is over first gives that back, and no other one."""
+    table = sleepers("", context=1)
+    table.feed(DeviceSeen(OTHER, TOTAL * GIB, 12 * GIB - GIB // 4))
+    core = table.core
+    for process in range(5, 9):
+        holder = wide(table, process, DEVICE)
+        wide(table, process, OTHER)
+        assert core.handle(LockRequested(holder), process / 10) == [Grant(holder, process - 4)]
+    core.handle(ClientRegistered(7, OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP), 1.0)
+    core.handle(SleepOffered(7, 7), 1.0)
+    core.handle(ResidencyReported(7, 0, 0, 0), 1.0)
+    assert TellWaiters(50, 1, 0.02) in core.handle(GrowthRequested(7, 1, 0, 0), 1.0)
+    asked: list[Revoke] = []
+    while not asked:
+        now = core.deadline() or 0.0
+        asked = [action for action in core.handle_timer(now) if isinstance(action, Revoke)]
+    assert (now, asked) == (30.5, [Revoke(50, 1)])
+    core.handle(LockReleased(50, 1), 30.6)
+    said = core.handle_timer(30.6 + REST_SECONDS)
+    assert said == [Sleep(5, (50, 51))]
+    assert Allot in map(type, core.handle(FellAsleep(5), 32.0))
 
 
 def test_a_process_sleeps_and_wakes_on_all_of_its_devices() -> None:

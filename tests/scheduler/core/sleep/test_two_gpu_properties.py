@@ -63,13 +63,8 @@ class TwoGpuMachine(SleepMachine):
         return [sum(each.used_bytes for each in processes if each.device == device) for device in DEVICES]
 
     def may_stay_out(self, process: Process) -> bool:
-        """Or one that is never idle always has the turn of one of its devices, and does not sleep."""
-        mates = self.mates(process)
-        shown = [self.core.client(each.number, self.now).swap for each in mates]
-        others = [each for each in self.processes.values() if isinstance(each, Sleeper) and each not in mates]
-        is_busy = any(each.busy and len(self.mates(each)) > 1 for each in others)
-        is_kept_out = is_busy and any(swap is not None and swap.wait for swap in shown)
-        return is_kept_out or any(SleepMachine.may_stay_out(self, each) for each in mates)
+        """One of its clients may."""
+        return any(SleepMachine.may_stay_out(self, each) for each in self.mates(process))
 
     def stays_awake(self, process: Process, *, beside_more: bool) -> bool:
         return any(SleepMachine.stays_awake(self, each, beside_more=beside_more) for each in self.mates(process))

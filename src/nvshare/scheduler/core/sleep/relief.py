@@ -9,7 +9,7 @@ the other:
 - then who waits for its turn and is behind the one that lacks room, the last in line first. When it is awake again it
   has the place in line that it had;
 - where there is no such one, and nobody in line for whom holders leave anyway, a holder leaves when its turn is over
-  (lock/way.py). It is idle then, or waits behind.
+  (lock/way.py), on each of the devices that its process has. It is idle then, or waits behind.
 
 Who lacks room is owed the floor of its class as those in line are (lock/turns.py), and who has a slice is before all
 classes. So a higher class that is never idle keeps no lower one out for good, and sleeps for it no more often than the
@@ -24,7 +24,7 @@ nobody keeps another one out for good that could sleep.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
@@ -43,6 +43,9 @@ class Relief:
         self._clients, self._reasons, self._storing = clients, reasons, storing
         self._needy: dict[str, Client | None] = {}
         """For whom others sleep on each device; None: nobody lacks room."""
+        self._ways: dict[str, tuple[Client, frozenset[int]]] = {}
+        """The same, where some have to give back locks before they can sleep; and the numbers of all clients of these,
+        on whichever devices."""
 
     def choose(
         self, device: Device, there: Collection[tuple[Client, Process]], now: float
@@ -52,7 +55,10 @@ class Relief:
         ``there``: its clients whose processes can sleep.
         """
         processes = {process.number: process for _, process in there}.values()
+        _, former = self._ways.pop(device.uuid, (None, ()))
         needy, first, makers = self._help(device, there, now)
+        if needy is not None and makers:
+            self._ways[device.uuid] = needy, makers
         lacks = needy is not None or self._storing.lacks or any(each.state is Sleep.COMING for each in processes)
         lock = device.lock
         touched = [device] if lock.blocking.is_sleep_lacking is not lacks else []
@@ -62,36 +68,44 @@ class Relief:
             if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
                 process.give_way(device.uuid, gives=process is first and needy is not None)
                 touched += [self._clients[number][1] for number in process.clients]
-        is_news = lock.way.ask(needy if makers else None, makers)
-        if lock.turns.lack(device.first_lacking(now)) or is_news:
+        if lock.turns.lack(device.first_lacking(now)):
             touched.append(device)
-        return first, touched
+        return first, touched + self._ask_for_way((*makers, *former))
+
+    def concerned(self, devices: Iterable[Device]) -> Iterable[Device]:
+        """These, and those for which holders of these are to make way."""
+        found = dict.fromkeys(devices)
+        for needy, makers in self._ways.values():
+            if any(number in self._clients and self._clients[number][1] in found for number in makers):
+                found[self._clients[needy.number][1]] = None
+        return found
 
     def may_sleep(self, process: Process) -> bool:
         """Whether its clients do nothing, or wait behind who lacks room on one of its devices."""
         needy = [self._needy.get(self._clients[number][1].uuid) for number in process.clients]
         return is_idle(self._clients_of(process)) or any(each and self._is_behind(process, each) for each in needy)
 
-    def could_sleep(self, client: Client) -> bool:
-        """Whether a client's process is about to sleep, or could if this client gave back the lock of its device."""
-        process = client.process
-        if process is None or client.state is ClientState.UNRESPONSIVE or self._stands_still(process):
+    def could_sleep(self, process: Process) -> bool:
+        """Whether a process is about to sleep, or could if its clients gave back the locks of their devices."""
+        if self._stands_still(process):
             return False
-        if process.leaves:
-            return True
-        holds = any(each.holds for each in self._clients_of(process) if each is not client)
-        return process.state is Sleep.AWAKE and not holds and not self._reasons.unable(process)
+        if any(each.state is ClientState.UNRESPONSIVE for each in self._clients_of(process)):
+            return False
+        return process.leaves or self._may_be_chosen(process)
 
     def none_sleeps(self, device: Device) -> None:
         """No process of a device can sleep any more."""
-        lock = device.lock
-        lock.blocking.may_sleep(any_may=False)
-        lock.way.ask(None, frozenset())
-        lock.turns.lack({})
+        device.lock.blocking.may_sleep(any_may=False)
+        device.lock.turns.lack({})
+        _, makers = self._ways.pop(device.uuid, (None, ()))
+        self._ask_for_way(makers)
 
-    def forget(self, client: Client) -> None:
-        """A client is gone."""
+    def forget(self, client: Client) -> list[Device]:
+        """A client is gone; on which devices the lock has to look again."""
         self._needy = {uuid: needy for uuid, needy in self._needy.items() if needy is not client}
+        ways = self._ways
+        self._ways = {uuid: way for uuid, way in ways.items() if way[0] is not client}
+        return self._ask_for_way(number for needy, makers in ways.values() if needy is client for number in makers)
 
     # The rest is its own.
 
@@ -99,7 +113,8 @@ class Relief:
         self, device: Device, there: Collection[tuple[Client, Process]], now: float
     ) -> tuple[Client | None, Process | None, frozenset[int]]:
         """The first on a device that lacks room and for which somebody sleeps, or may; which process is to sleep next
-        for that, or else which holders, by number, are to make way. None lacks room: who sleeps for host memory."""
+        for that, or else the clients, by number, of those that are to make way. None lacks room: who sleeps for host
+        memory."""
         processes = {process.number: process for _, process in there}.values()
         leaving = [process for process in processes if process.leaves and not self._stands_still(process)]
         able = [process for process in processes if self._may_be_chosen(process)]
@@ -112,13 +127,31 @@ class Relief:
             behind = [each for each in able if each is not needy.process and self._is_behind(each, needy)]
             if behind:
                 return needy, min(behind, key=self._order), frozenset()
-            holding = [client for client, _ in there if client.holds and client is not needy]
-            makers = frozenset(client.number for client in holding if self.could_sleep(client))
+            others = (process for process in processes if process is not needy.process and self._holds(process))
+            makers = frozenset(number for each in filter(self.could_sleep, others) for number in each.clients)
             if makers:
                 return needy, None, makers
         self._needy[device.uuid] = first
         helping = [each for each in able if is_idle(self._clients_of(each)) and self._storing.helps(each)]
         return first, None if first or leaving else min(helping, key=self._order, default=None), frozenset()
+
+    def _holds(self, process: Process) -> bool:
+        """Whether one of its clients holds."""
+        return any(client.holds for client in self._clients_of(process))
+
+    def _ask_for_way(self, makers: Iterable[int]) -> list[Device]:
+        """Holders of the devices of these are asked for way, or are no more; returns those where that is news."""
+        devices = dict.fromkeys(self._clients[number][1] for number in makers if number in self._clients)
+        return [device for device in devices if device.lock.way.ask(*self._way_on(device))]
+
+    def _way_on(self, device: Device) -> tuple[Client | None, frozenset[int]]:
+        """For whom one of those holders of a device is to leave; for its own clients before those of other devices."""
+        own = self._ways.get(device.uuid)
+        for needy, makers in [own, *self._ways.values()] if own else self._ways.values():
+            here = {number for number in makers if number in self._clients and self._clients[number][1] is device}
+            if here:
+                return needy, frozenset(here)
+        return None, frozenset()
 
     def _may_be_chosen(self, process: Process) -> bool:
         return process.state is Sleep.AWAKE and not self._stands_still(process) and not self._reasons.unable(process)

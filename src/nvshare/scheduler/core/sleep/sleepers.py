@@ -16,7 +16,7 @@ class Sleepers:
         """See ``memory.admission.Sleepers``."""
         own = None if beside is None else beside.process
         there, relief = self._sleeping.on(self._device), self._sleeping.relief
-        return [client for client, process in there if process is not own and relief.could_sleep(client)]
+        return [client for client, process in there if process is not own and relief.could_sleep(process)]
 
     @property
     def is_one_waking(self) -> bool:

@@ -113,10 +113,9 @@ class Sleeping:
     def gone(self, client: Client, device: Device) -> list[Device]:
         """A client is gone; on which other devices that may change something."""
         self.storing.sharing.gone(client)
-        self.relief.forget(client)
-        process = client.process
+        touched, process = self.relief.forget(client), client.process
         if process is None:
-            return []
+            return touched
         process.lose_client(client.number, device.uuid)
         there = self._on[device.uuid]
         del there[client.number]
@@ -132,7 +131,7 @@ class Sleeping:
             self.storing.none_sleeps()
         if process.is_asleep:
             self.storing.look_again()
-        return self._devices_of(process)
+        return touched + self._devices_of(process)
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
         """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""
@@ -201,7 +200,7 @@ class Sleeping:
         if self.storing.lacks:
             # Who sleeps for that may be on any of them.
             devices = {id(device): device for _, device in self._clients.values()}.values()
-        for device in devices:
+        for device in self.relief.concerned(devices):
             touched += self._relieve(device, now)
         for process in list(self._moving.values()):
             touched += self._go_on(process, actions, now)
