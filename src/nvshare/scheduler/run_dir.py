@@ -12,10 +12,12 @@ from pathlib import Path
 
 from nvshare.mounts import is_dead
 from nvshare.paths import RunDir
+from nvshare.regular_files import read_regular
 from nvshare.unix_sockets import distrust, listening_pid, named
 
 _SUN_PATH_BYTES = 107
 _BACKLOG = 4096
+_PID_BYTES = 64
 
 
 class RunDirError(Exception):
@@ -227,7 +229,7 @@ def _lock(run_dir: RunDir) -> int:
 
 def _owner(run_dir: RunDir) -> str:
     with suppress(OSError):
-        if text := run_dir.pid_file.read_text(errors="replace").strip():
+        if text := read_regular(run_dir.pid_file, _PID_BYTES).decode(errors="replace").strip():
             return text
     with suppress(OSError):
         if pid := listening_pid(run_dir.client_socket):

@@ -7,7 +7,6 @@ nothing. A pod without annotations has an entry without terms, which shows that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +54,7 @@ class Annotated:
         """Pods without annotations are told of, too."""
         self._pods: frozenset[str] = frozenset()
         try:
-            self._terms, self._claimed = _read(json.loads(path.read_text()))
+            self._terms, self._claimed = _read(documents.read(path))
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

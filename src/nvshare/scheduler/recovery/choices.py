@@ -6,7 +6,6 @@ the scheduler which took the choice.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +40,7 @@ class Choices:
         self.unwritten = ""
         """Why the last choice could not be written; empty: it was."""
         try:
-            document = json.loads(path.read_text())
+            document = documents.read(path)
             self._read(document)
         except FileNotFoundError:
             return

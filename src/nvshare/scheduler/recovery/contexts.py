@@ -5,7 +5,6 @@ One that lost its connection is another client when it is back, of this schedule
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from nvshare.log import Log
@@ -23,7 +22,7 @@ class Contexts:
         self._log = log
         self._bytes: dict[Process, int] = {}
         try:
-            for device, pid, started, size in json.loads(path.read_text()):
+            for device, pid, started, size in documents.read(path):
                 self._bytes[Process(str(device), int(pid), int(started))] = int(size)
         except FileNotFoundError:
             return

@@ -6,10 +6,23 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from nvshare.regular_files import read_regular
 from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
 from nvshare.scheduler.some_terms import SomeTerms
+
+
+_MOST_BYTES: Final = 64 << 20
+"""What a node with as many clients as there may be leaves is far smaller."""
+
+
+def read(path: Path) -> Any:
+    """What was written there; OSError when that can't be read, ValueError when it is no document."""
+    try:
+        return json.loads(read_regular(path, _MOST_BYTES))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def write(path: Path, document: Any) -> None:

@@ -6,7 +6,6 @@ scheduler: until then its last word counts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +78,7 @@ class ResourceClaims:
         self.calls = 0
         """How often they were told since the scheduler started."""
         try:
-            self._take(_read(json.loads(path.read_text())))
+            self._take(_read(documents.read(path)))
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
