@@ -99,7 +99,9 @@ def test_without_the_library(run_dir: RunDir) -> None:
     assert alone(run_dir, "nvshare.status()").startswith("nvshare.api_errors.SchedulerError: no scheduler runs")
 
 
-@pytest.mark.parametrize("wrong", ["memory='much'", "memory=0", "weight=0", "weight=float('nan')", "name='a b'"])
+@pytest.mark.parametrize(
+    "wrong", ["memory='much'", "memory=0", "weight=0", "weight='much'", "weight=float('nan')", "name='a b'"]
+)
 def test_values(run_dir: RunDir, wrong: str) -> None:
     """What means nothing is said with the value, before anything else."""
     assert alone(run_dir, f"nvshare.limit({wrong})").startswith("ValueError: '")

@@ -18,7 +18,10 @@ def limit(*, memory: str | int | None, weight: float | None, priority: str | Non
         fields["memory_limit_bytes"] = terms_texts.memory_of(str(memory))
         variables[paths.MEMORY_LIMIT] = str(fields["memory_limit_bytes"])
     if weight is not None:
-        text = f"{float(weight):.3f}"
+        try:
+            text = f"{float(weight):.3f}"
+        except (TypeError, ValueError):
+            text = str(weight)
         fields["weight"] = terms_texts.weight_of(text)
         variables[paths.WEIGHT] = text
     if priority is not None:

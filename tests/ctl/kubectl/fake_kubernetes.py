@@ -168,13 +168,13 @@ def serving(cluster: Cluster, kubeconfig: Path) -> Iterator[None]:
         server.server_close()
 
 
-def write_kubeconfig(path: Path, server: str) -> None:
-    """A kubeconfig with the contexts ``here``, the current one, and ``nowhere``."""
+def write_kubeconfig(path: Path, server: str, **more: str) -> None:
+    """A kubeconfig with the contexts ``here``, the current one, of whose cluster it says more, and ``nowhere``."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": "here", "cluster": {"server": server}},
+            {"name": "here", "cluster": {"server": server, **more}},
             {"name": "nowhere", "cluster": {"server": "http://127.0.0.1:1"}},
         ],
         "users": [{"name": "someone", "user": {}}],

@@ -76,3 +76,15 @@ def test_a_server_that_is_none(kubeconfig: Path, server: str) -> None:
         f"kubectl nvshare: no cluster to ask: {kubeconfig}: the server {server!r} of its cluster is wrong; "
         "allowed: https://HOST:PORT\n"
     )
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1080", "ftp://here"])
+def test_a_proxy_that_can_not_be_used(kubeconfig: Path, proxy: str) -> None:
+    """It is named, in one line, with what can be."""
+    write_kubeconfig(kubeconfig, "https://here", **{"proxy-url": proxy})
+    done = plugin(kubeconfig, "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: {kubeconfig}: the proxy-url {proxy!r} of its cluster can't be used here; "
+        "allowed: http://HOST:PORT\n"
+    )

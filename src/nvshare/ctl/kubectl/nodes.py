@@ -26,6 +26,7 @@ from nvshare.ctl.kubectl.answers import NodeAnswer
 _SELECTOR = "app.kubernetes.io/name=nvshare-scheduler"
 _CONTAINER = "scheduler"
 _PROGRAM = "nvshare-ctl"
+_HTTP = ("http://", "https://")
 _API_SECONDS = 15.0
 _ANSWER_SECONDS = 20.0
 """More than nvshare-ctl itself waits for the scheduler."""
@@ -59,9 +60,14 @@ class Cluster:
         if said.buffer:
             why = _of_plugin(said.buffer[-1].getMessage())
             raise CommandError(f"no cluster to ask: {file}: the exec plugin of its user gives no credentials: {why}")
-        if not self._configuration.host.startswith(("http://", "https://")):
-            server = f"the server {self._configuration.host!r} of its cluster is wrong; allowed: https://HOST:PORT"
+        host, proxy = self._configuration.host, self._configuration.proxy
+        if not host.startswith(_HTTP):
+            server = f"the server {host!r} of its cluster is wrong; allowed: https://HOST:PORT"
             raise CommandError(f"no cluster to ask: {file}: {server}")
+        if proxy and not proxy.startswith(_HTTP):
+            # One for SOCKS the client could take to list pods, and not to execute anything in them.
+            way = f"the proxy-url {proxy!r} of its cluster can't be used here; allowed: http://HOST:PORT"
+            raise CommandError(f"no cluster to ask: {file}: {way}")
         self._configuration.retries = False
         websocket.setdefaulttimeout(_API_SECONDS)
 

@@ -12,7 +12,6 @@ from nvshare.regular_files import read_regular
 from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
 from nvshare.scheduler.some_terms import SomeTerms
 
-
 _MOST_BYTES: Final = 64 << 20
 """What a node with as many clients as there may be leaves is far smaller."""
 
