@@ -68,12 +68,14 @@ class Group:
 
     def add_bytes(self, client: Client, sign: int) -> None:
         """Counts (1), or no more (-1), what the sums are of, of a client of the group: before and after a change."""
-        self.changes += 1
-        self.odd += sign * client.stay.is_odd
         memory, part = client.memory, client.part
-        self.movable_bytes += sign * memory.movable_bytes
+        movable_bytes = sign * memory.movable_bytes
+        self.changes += 1
+        self.movable_bytes += movable_bytes
         if not memory.swaps:
-            self.paging_bytes += sign * memory.movable_bytes
+            self.paging_bytes += movable_bytes
+        if client.stay.is_odd:
+            self.odd += sign
         if not memory.is_known or (part is not None and part.is_wide):
             self.unknown += sign
         if part is not None:
@@ -215,11 +217,11 @@ class Holders:
             else:
                 if movable <= self._ledger.left_bytes:
                     return True
-        for unit in units:
-            parts = parts or unit.part is not None
+        if not parts and all(unit.part is None for unit in units):
+            return False
         if units and all(unit.helps for unit in units):
             groups = [group for group in groups if group is not self.unresponsive]
-        return parts and count_units(groups, units) <= 1
+        return count_units(groups, units) <= 1
 
     def fits_beside_stuck(self, unit: Unit) -> bool:
         """Whether a unit that waits could come in if the unresponsive ones never leave.
