@@ -1,26 +1,41 @@
 """Whose memory is on a device: who comes in, and who leaves for it.
 
-It follows the arbitration of the lock (lock.py), which knows who holds, who is next and who must leave. The rules,
-for the clients whose memory swaps:
+A plan for the clients whose memory swaps. It is made after the lock has decided (lock.py) who holds, who is next, and
+who must leave. The rules:
 
-- What all of them may have resident is never more than the room. Each is charged with all that it may still go by
-  (records/memory.py), so room is there only when somebody said that it left.
-- Needs are met in this order: the room is negative, since unmovable memory or others' grew; growths; holders that are
-  not wholly in; waiters in the order of their turns. A growth of a holder needs room for all of it, that of another
-  client for what can't move. The first one that lacks something gets what room there is; nobody behind it does. Waiters
-  behind the first one come in when all before them are in, from free room or that of idle clients.
-- For what lacks still, others leave: unused allotments first, then idle clients, least recently used first, then
-  holders that were asked to leave, then waiters behind the one in need, the last one first: their turns are the
-  farthest. Never a holder, nor what a memory request keeps (requests.py). Only as many bytes as lack, one client at a
-  time, and no more than its host memory takes. Who was told to leave more, and has grown since, is told what it keeps.
-- One client at a time comes in; those that come in together do so one after another, and none leaves for another.
-- A client beside which no other can leave any more, and nobody pages, may use the reserve: it is alone but for what the
-  host has no memory for.
-- No growth is refused for what is only assumed, or was true a while ago: what was freed is said later, who comes back
-  has memory that counted as foreign, a context is taken for larger than it is. Others are asked, the device measured.
-- Who is about to sleep leaves though nobody needs the room.
-- Who does not do what it was told within the grace time is not counted on, nor an unresponsive holder for what it has:
-  others leave in its place. A waiter that does not come in is granted the lock anyhow. Its gate stays closed meanwhile.
+*Room.* What all of them may have resident is never more than the room. Each is charged with the most that it may still
+go by (records/memory.py): so an order to leave makes no room, only the client's word that its memory has left.
+
+*Needs* are met in this order, and the first client that lacks something is given what room there is; nobody after it
+is given any:
+
+1. the room itself, when it is negative because memory that can't move, or that of other programs, grew;
+2. growths in the order of their requests. A holder's growth needs room for everything, another client's only for what
+   can't move. One that is in doubt, or waits for more to be known, stops nobody;
+3. holders that are not wholly in;
+4. waiters in the order of their turns: each one only when all before it are wholly in.
+
+*Who leaves.* For the one that lacks room, in this order: unused allotments; idle clients and waiters that are passed
+over, least recently used first; holders that were asked to leave; and for the first waiter, and whatever is before it
+in the list above, waiters behind it, the last one first. Nobody else's memory leaves: not that of holders that were
+not asked, nor what a memory request keeps (requests.py). No more leaves than is lacking, and than the client's host
+memory takes. Unused allotments are taken from several at once; memory leaves from one client at a time.
+
+*Who comes in.* One client at a time. Those that come in together (a gang on the device) do so one after the other, and
+none of them leaves for another.
+
+*The reserve.* A client may use it beside which nothing can leave any more, unless memory of holders is paged or a
+process wakes: it has the device alone then, but for what the host has no memory for.
+
+*Refusals.* No growth is refused for what is only assumed, or was so a while ago: what was freed is told a little later,
+a client that comes back has memory that counted as other programs', a context is assumed to be larger than it is. So
+others are asked first, and the device is measured (asking.py).
+
+*Those that do not obey.* Nobody counts on a client that did not do within the grace time what it was told, nor on an
+unresponsive holder: others leave in its place. A waiter that does not bring its memory in is granted the lock all the
+same; its library opens the gate when all is in.
+
+Who is about to sleep leaves though nobody needs the room.
 """
 
 from __future__ import annotations
@@ -61,22 +76,23 @@ class Moves:
         self.deadline: float | None = None
         """When there is something to do if nothing happens before; None: never."""
         self.kept = False
-        """What room there is, is for a growth."""
+        """Room is held for a growth, and nobody else may have any."""
         self.resized: list[tuple[Client, int]] = []
-        """Whose growth was refused (0), or found possible at last, for a holder: with what its footprint will be."""
+        """Clients whose footprint is expected to be another than before: of a holder whose growth was found possible at
+        last so many bytes; 0 where a growth was refused, or waits for others' ends or sleep."""
         self._residency = residency
         residency.look()
         self._comers = comers
         self._now, self._paging_bytes = now, paging_bytes
         self._room = residency.room_bytes - paging_bytes
         self._one_wakes = residency.sleepers.is_one_waking
-        """So nobody takes from the reserve what it needs to come back."""
+        """A process wakes, and has what it needs from the reserve."""
         self._pending = 0
-        """What is about to leave."""
+        """Bytes that are about to leave."""
         self._mover: Client | None = None
         """Whose memory leaves."""
         self._able: dict[int, Client] = {}
-        """Of whom some can leave."""
+        """Clients of whose memory some can leave, by number."""
         if not residency.is_awaiting:
             self._count()
             self._meet_needs()
@@ -110,15 +126,15 @@ class Moves:
         self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 
     def _take_back_orders(self) -> None:
-        """Nobody goes by what can't be done any more, or by what another scheduler said."""
+        """Gives new orders where old ones can't be obeyed any more, or are of the scheduler before this one."""
         for client in list(self._residency.present.clients.values()):
             memory = client.memory
-            # A holder that used what was being taken back can't go by that, and keeps all that it was told before.
+            # A holder that used what was being taken back can't obey any more, and keeps what it has.
             outran = memory.moves_out and client.state is ClientState.HOLDING
             if memory.goes_by_others or outran:
                 self._allot(client, memory.resident_bytes)
             elif memory.moves_out and memory.allotted_bytes < memory.bound_bytes:
-                # It has grown since, and host memory has not.
+                # It has grown since, and its host memory has not.
                 self._allot(client, min(memory.bound_bytes, memory.resident_bytes))
 
     def _meet_needs(self) -> None:
@@ -172,7 +188,7 @@ class Moves:
         memory, growth = client.memory, client.memory.growth
         assert growth is not None
         if client.process is not None and client.process.falls:
-            # It asked before it heard that, and stays awake: a thread of it is in the driver.
+            # It asked before it heard that it is to sleep, and stays awake: a thread of it is in the driver.
             return True
         refusal, lacks_sleep = self._residency.admission.verdict(client, self._now)
         if lacks_sleep:
@@ -228,11 +244,11 @@ class Moves:
         memory = client.memory
         if not memory.swaps:
             needed = self._residency.needed_bytes(client)
-            # Who needs nothing takes nothing from one that may use the reserve.
+            # One that needs nothing fits even where the room is negative, since another one uses the reserve.
             if needed and needed > self._room:
                 self._make_room(needed - self._room, client, behind)
                 return False
-            # Whoever is behind is not alone beside that.
+            # Where memory is paged nobody behind may use the reserve.
             self._room -= needed
             self._paging_bytes += needed
             return True
