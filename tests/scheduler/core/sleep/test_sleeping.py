@@ -15,6 +15,7 @@ from nvshare.scheduler.core.events import (
     LockRequested,
     MemoryFreed,
     PinnedMeasured,
+    TermsSet,
 )
 from nvshare.scheduler.core.records.process import MOST_PATIENCE
 from nvshare.scheduler.core.sleep.idleness import IDLE_SECONDS
@@ -44,6 +45,18 @@ def test_terms_go_before_the_settings(sleep: SleepWhen) -> None:
     while table.core.deadline() is not None:
         assert table.timer() == []
     assert shown(table, "A").state is ShownState.IDLE
+
+
+def test_what_keeps_an_idle_one_awake_is_shown() -> None:
+    """From when it would sleep, and until it does."""
+    table = sleepers("A")
+    table.feed(ContainerFound(ord("A"), "a", Terms(sleep=SleepWhen.IDLE, memory_request_bytes=GIB)))
+    while table.now < IDLE_SECONDS:
+        assert shown(table, "A").awake_reason == ""
+        assert table.timer() == []
+    assert shown(table, "A").awake_reason == "a memory request keeps memory of it on the GPU"
+    assert "evict A 0" in table.feed(TermsSet("a", Terms(sleep=SleepWhen.IDLE)))
+    assert shown(table, "A").awake_reason == ""
 
 
 def test_who_asks_for_it_sleeps_when_idle_without_any_setting() -> None:

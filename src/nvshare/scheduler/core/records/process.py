@@ -163,6 +163,10 @@ class Process:
         """It is awake again, or still."""
         self.state, self.wanted, self.measured, self.stands_still = Sleep.AWAKE, False, False, False
 
+    def stay_awake(self, reason: str) -> None:
+        """It has been idle for long enough, and does not sleep for this reason; empty: it does."""
+        self.reason = reason
+
     def resist(self, reason: str, now: float, *, final: bool) -> None:
         """It could not be put to sleep for this reason; ``final``: it never can."""
         self.reason, self.never, self.tried_at = reason, final, now

@@ -45,6 +45,12 @@ class Reasons:
             return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
         return self.unwilling(process) or _first(map(_busy_reason, clients))
 
+    def let_sleep(self, process: Process) -> bool:
+        """Whether an idle process can be put to sleep now; what keeps it awake for good is noted."""
+        if reason := self.unwilling(process):
+            process.stay_awake(reason)
+        return not self.unable(process)
+
     def _clients_of(self, process: Process) -> Iterable[tuple[Client, Device]]:
         return [self._clients[number] for number in process.clients]
 

@@ -288,7 +288,7 @@ class Sleeping:
 
     def _may_rest(self, process: Process) -> bool:
         """Whether it can be put to sleep though nobody needs what it has."""
-        return is_idle(self._clients_of(process)) and not self.reasons.unable(process)
+        return is_idle(self._clients_of(process)) and self.reasons.let_sleep(process)
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
