@@ -47,13 +47,6 @@ def read(content: bytes) -> Elf | None:
         return None
 
 
-def script_interpreter(content: bytes) -> str:
-    """The program that executes a script; empty: it is none, or ``env`` looks for it."""
-    if not content.startswith(b"#!"):
-        return ""
-    return content[2:256].split(b"\n", 1)[0].split()[0].decode(errors="replace") if content[2:3].strip() else ""
-
-
 def _interpreter(content: bytes, segments: list[tuple[int, ...]]) -> str:
     for kind, _flags, offset, _address, _physical, size, *_rest in segments:
         if kind == _INTERPRETER:
