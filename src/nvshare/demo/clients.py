@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -35,6 +35,3 @@ ClientStates = Callable[[], Mapping[int, Seen]]
 """Returns what the scheduler said of its clients, by pid, as far as it did since the last call.
 
 Raises DemoError when the scheduler is gone."""
-
-Deeds = Callable[[], Mapping[int, Sequence[Did]]]
-"""Returns what the scheduler's clients did since its start, by pid. Raises DemoError when the scheduler is gone."""

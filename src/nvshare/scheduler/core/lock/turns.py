@@ -50,7 +50,6 @@ COMMON: Final = (0, 6, 4, 2)
 """The rank of those who do not burst, by class; the first place is empty."""
 BURSTING: Final = (1, 3, 5)
 """Who bursts is just before the others of the class."""
-NOWHERE: Final = -1
 
 
 class Turns:
