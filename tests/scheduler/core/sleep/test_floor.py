@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from nvshare.scheduler.core.events import ClientGone, ContainerFound, MemoryFreed, PinnedMeasured, Policy, PolicySet
+from nvshare.scheduler.core.events import (
+    ClientGone,
+    ContainerFound,
+    MemoryFreed,
+    PinnedMeasured,
+    Policy,
+    PolicySet,
+    TermsSet,
+)
 from nvshare.scheduler.core.lock.floor import Floor
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
@@ -178,6 +186,33 @@ def test_who_slept_again_without_a_turn_is_owed_another_slice() -> None:
     table.asks("D")
     table.feed(WakeWanted(ord("E")))
     assert until_said(table, "sleep D") == 41.0
+
+
+def test_who_has_woken_for_its_turn_has_that_before_it_sleeps_again() -> None:
+    """D is the only one that can sleep for E, which is owed a slice sooner than D has waited for its turn."""
+    table = busy_crowd()
+    table.comes("E", 0)
+    table.feed(SleepOffered(ord("E"), ord("E")))
+    table.grows("E", 0)
+    assert until_said(table, "sleep D") == 20.0
+    table.feed(FellAsleep(ord("D")))
+    table.has("E", 0, 0)
+    table.feed(PinnedMeasured(ord("E"), GIB))
+    table.feed(WakeWanted(ord("D")))
+    assert until_said(table, "sleep E") == 21.0
+    assert "wake D" in table.feed(FellAsleep(ord("E")))
+    for name in "ABC":
+        table.feed(TermsSet(name, Terms(priority=Priority.HIGH, sleep=SleepWhen.NEVER)))
+    table.feed(Woke(ord("D")))
+    table.has("D", 0, 0)
+    table.asks("D")
+    table.feed(WakeWanted(ord("E")))
+    said: list[str] = []
+    for name in "ABCD":
+        until_said(table, f"revoke {name}")
+        said += [*table.releases(name), *table.asks(name)]
+    assert said == ["grant B", "grant C", "grant D", "grant A"]
+    assert until_said(table, "sleep D") == table.now == 121.0
 
 
 @pytest.mark.parametrize("policy", [Policy.EXCLUSIVE, Policy.AUTO])

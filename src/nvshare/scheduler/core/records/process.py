@@ -98,6 +98,10 @@ class Process:
         stays awake so much longer."""
         self._patience, self._grants = min(times * self.patience(grants), MOST_PATIENCE), grants
 
+    def is_owed_a_turn(self, grants: int) -> bool:
+        """Whether it woke, or was tried, and its clients, which have had so many grants, have had none since."""
+        return grants == self._grants
+
     def patience(self, grants: int) -> int:
         """How many times as long as others it stays awake, when its clients have had so many grants."""
         return self._patience if grants == self._grants else 1

@@ -7,7 +7,7 @@ the other:
 
 - first who is idle, least recently used first;
 - then who waits for its turn and is behind the one that lacks room, the last in line first. When it is awake again it
-  has the place in line that it had;
+  has the place in line that it had, and is not put to sleep before its turn for one that is in no line;
 - where there is no such one, and nobody in line for whom holders leave anyway, a holder leaves when its turn is over
   (lock/way.py), on each of the devices that its process has. It is idle then, or waits behind.
 
@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Mapping
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import Process, Sleep
-from nvshare.scheduler.core.sleep.idleness import idle_since, is_idle
+from nvshare.scheduler.core.sleep.idleness import grants, idle_since, is_idle
 from nvshare.scheduler.core.sleep.reasons import Reasons
 from nvshare.scheduler.core.sleep.storing import Storing
 from nvshare.scheduler.core.transitions import ClientState
@@ -162,11 +162,16 @@ class Relief:
 
     def _is_behind(self, process: Process, needy: Client) -> bool:
         """Whether its clients do nothing, or wait behind another one, or can't come in themselves as it is now."""
+        owed = process.sleeps > 0 and process.is_owed_a_turn(grants(self._clients_of(process)))
         for number in process.clients:
             client, device = self._clients[number]
             turns = device.lock.turns
-            is_before = client.state is ClientState.WAITING and turns.place(client) < turns.place(needy)
+            waits = client.state is ClientState.WAITING
+            is_before = waits and turns.place(client) < turns.place(needy)
             if client.holds or (is_before and not device.residency.never_fits(client)):
+                return False
+            # One that is in no line keeps nobody from a turn: who has just woken for its own has that first.
+            if owed and waits and needy.unit not in turns and device.lock.may_come(client.unit):
                 return False
         return True
 
