@@ -217,11 +217,13 @@ class Device:
 
     def first_lacking(self, now: float) -> dict[Priority, Client]:
         """The first of each class that waits for memory or a context, or has room only when others sleep, and has no
-        slice, where there are several classes."""
+        slice, where there are several classes. A slice is of no use to one that waits for others' ends."""
         turns = self.lock.turns
         if not turns.are_several:
             return {}
-        lacking = {client.number: client for client in (*self._lacking(), *self.needy(now))}
+        growths = ((client, client.memory.growth) for client in self._lacking())
+        asking = [client for client, growth in growths if growth is None or not growth.waits_for_ends]
+        lacking = {client.number: client for client in (*asking, *self.needy(now))}
         last_first = sorted(lacking.values(), key=turns.place, reverse=True)
         return {client.priority: client for client in last_first if not client.is_due}
 

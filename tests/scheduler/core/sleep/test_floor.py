@@ -15,7 +15,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.lock.floor import Floor
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, WakeWanted, Woke
-from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms
+from nvshare.scheduler.core.terms import Priority, SleepWhen, Terms, WhenFull
 from tests.scheduler.core.memory.swap_transcript import GIB, Table
 from tests.scheduler.core.sleep.sleep_model import Sleeper
 from tests.scheduler.core.sleep.sleepers import comes, full, sleepers
@@ -213,6 +213,33 @@ def test_who_has_woken_for_its_turn_has_that_before_it_sleeps_again() -> None:
         said += [*table.releases(name), *table.asks(name)]
     assert said == ["grant B", "grant C", "grant D", "grant A"]
     assert until_said(table, "sleep D") == table.now == 121.0
+
+
+def test_no_slice_is_for_who_waits_for_others_ends() -> None:
+    """The fifth asks for memory that nobody can leave, and comes before those that lack a context: they are served."""
+    machine = SleepMachine()
+    machine.start(
+        policy=Policy.EXCLUSIVE,
+        after=None,
+        reserve=16 * MIB,
+        memory=(6, 100),
+        sizes=[2 * GIB, GIB // 2, 2 * GIB, 2 * MIB, 64 * MIB, 2 * GIB],
+        foreign=13,
+        busy=True,
+    )
+    machine.poll(slot=1)
+    machine.clean_up()
+    machine.poll(slot=3)
+    machine.load(slot=5, size=256 * MIB)
+    machine.say(slot=0)
+    machine.everyone_is_served()
+    machine.set_terms(slot=4, terms=Terms(when_full=WhenFull.WAIT))
+    machine.set_terms(slot=0, terms=Terms(memory_limit_bytes=GIB // 2, priority=Priority.HIGH))
+    machine.pin(slot=4, size=2 * MIB)
+    machine.everyone_is_served()
+    machine.pin(slot=4, size=GIB)
+    machine.set_terms(slot=1, terms=Terms(weight=4.0, memory_request_bytes=32 * GIB, when_full=WhenFull.WAIT))
+    machine.everyone_is_served()
 
 
 @pytest.mark.parametrize("policy", [Policy.EXCLUSIVE, Policy.AUTO])

@@ -47,6 +47,11 @@ class Growth:
         """Whether it does not seem to be possible, but soon may."""
         return self.doubted is not None or self.asked_until is not None or self.wait is not None
 
+    @property
+    def waits_for_ends(self) -> bool:
+        """Whether only others' ends could make it possible, whoever sleeps."""
+        return self.queued and self.wait is not None and not self.wait.for_sleep
+
     def doubt(self, measurement: int, until: float) -> tuple[int, float]:
         """It is not possible by this measurement; another one is awaited until then. Returns ``doubted``."""
         self.doubted = measurement, until
