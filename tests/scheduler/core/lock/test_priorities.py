@@ -173,6 +173,40 @@ def test_what_is_not_used_of_a_slice_is_still_owed() -> None:
     )
 
 
+def test_no_class_is_passed_again_and_again() -> None:
+    """A and B fit together, and B's class owes D as much as A's owes both. After D's slice, C has one, wholly."""
+    replay(
+        """
+        0    device 16
+        0    A comes 1
+        0    B comes 2
+        0    C comes 16
+        0    D comes 16
+        0    A is high
+        0    D is low
+        0    A asks            -> grant A
+        0    B asks            -> grant B
+        0    C asks            -> waiters B 1, waiters A 1
+        0    D asks
+        20   timer             -> revoke B, revoke A
+        20   A releases
+        20   B releases        -> grant D, waiters D 1
+        20   A asks
+        20   B asks
+        21   timer             -> revoke D
+        21   D releases        -> grant A, grant B, waiters B 1, waiters A 1
+        21   D asks
+        40   timer             -> revoke A, revoke B
+        40   B releases
+        40   A releases        -> grant C, waiters C 1
+        40   A asks
+        40   B asks
+        41   timer             -> revoke C
+        """,
+        Policy.AUTO,
+    )
+
+
 def test_classes_that_change_take_effect_at_once() -> None:
     """B becomes high while it waits, and A while it holds."""
     replay(

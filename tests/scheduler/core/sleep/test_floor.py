@@ -134,6 +134,24 @@ def test_nobody_need_hold_or_wait_where_weights_differ() -> None:
     assert "allot E 0 as 1" in table.feed(FellAsleep(ord("A")))
 
 
+def test_others_sleep_for_one_that_lacks_room_though_its_turn_is_over() -> None:
+    """B waits for its turn, and asks for more than there is beside D's context: it would have turns, but no room."""
+    table = sleepers("DBE", context=1, exclusive=True)
+    table.feed(ContainerFound(ord("D"), "D", Terms(priority=Priority.HIGH)))
+    table.feed(ContainerFound(ord("E"), "E", Terms(sleep=SleepWhen.NEVER)))
+    for name in "DBE":
+        table.asks(name)
+    table.grows("B", 12.5)
+    assert until_said(table, "revoke D") == 20.0
+    assert table.releases("D") == ["grant B"]
+    table.asks("D")
+    assert table.timer() == ["revoke B", "evict D 0"]
+    assert "grant E" in table.releases("B")
+    table.asks("B")
+    assert "sleep D" in table.has("D", 1, 0)
+    assert "allot B 12 as 1" in table.feed(FellAsleep(ord("D")))
+
+
 def test_who_came_first_of_a_class_has_its_slice() -> None:
     """B waits for its turn, and E for its context."""
     table = busy_crowd(Terms())

@@ -2,7 +2,8 @@
 
 Each class but the lowest owes the classes below it a share of the time in which one of it holds and one of them waits,
 or has a slice. So it does while nobody holds and both wait, since the device gets ready for the higher class. When that
-is a whole slice, the first of them has a turn of that length before the higher class.
+is a whole slice, the first of them has a turn of that length before the higher class. A class that waited when a lower
+one had a slice has the next one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ class Floor:
         self._owed = dict.fromkeys(Priority, 0.0)
         """By class: what it owes those below it, in seconds."""
         self._growing: Collection[Priority] = ()
+        self._waiting: Collection[Priority] = ()
+        self._passed: Collection[Priority] = ()
+        """Those that waited when one below them had the last slice."""
         self._most = SLICE_SECONDS
         """No class owes more for the time that passes."""
         self._at = 0.0
@@ -47,6 +51,7 @@ class Floor:
             if (priority > has_slice and (priority in waiting or priority in holding))
             or (priority > waits and (priority in holding or (priority in waiting and not holding)))
         ]
+        self._waiting = waiting.keys()
         self._most = max(waiting.values(), default=SLICE_SECONDS)
         self._at = now
 
@@ -56,15 +61,17 @@ class Floor:
         ``highest``: the highest class that wants the device.
         """
         lower = sorted((priority for priority in waiting if priority < highest), reverse=True)
-        while len(lower) > 1 and self._due_at(lower[0], waiting[lower[1]]) <= self._at:
+        while len(lower) > 1 and lower[0] not in self._passed and self._due_at(lower[0], waiting[lower[1]]) <= self._at:
             del lower[0]
         return (lower[0], self._due_at(highest, waiting[lower[0]])) if lower else None
 
     def pay(self, priority: Priority, seconds: float) -> None:
-        """A slice began of a client of this class; negative: so much of it was not used."""
-        for each in Priority:
-            if each > priority:
-                self._owed[each] = max(-abs(seconds), self._owed[each] - seconds)
+        """A client of this class was given a slice; negative: so much of it was not used."""
+        above = [each for each in Priority if each > priority]
+        if seconds > 0:
+            self._passed = [each for each in above if each in self._waiting]
+        for each in above:
+            self._owed[each] = max(-abs(seconds), self._owed[each] - seconds)
 
     def _due_at(self, priority: Priority, seconds: float) -> float:
         """When a class will owe a slice of this length; infinite: never."""

@@ -11,9 +11,9 @@ The rules; lock.py says how they are applied:
   class, but for the floor: while a higher class wants the device all the time, the lower ones together are owed a share
   of that time, and so are the lower ones of these. When they are owed a slice, the first of them goes before the higher
   class for a turn of that length, and stays until it is over. That may be one that lacks room for memory or a context:
-  it pays at once, since others may sleep for it (sleep/relief.py) whether it uses its slice or not. No gang on several
-  devices has one while another such gang of a higher class is in line: their order is the same on all devices, so that
-  none waits for another.
+  it pays at once, since others may sleep for it (sleep/relief.py) whether it uses its slice or not. Its turn comes when
+  it has the room; for one that it has before it pays as well. No gang on several devices has one while another such
+  gang of a higher class is in line: their order is the same on all devices, so that none waits for another.
 - *Bursts*: who asks after it was idle, and whose container saved more than the hand-over costs, goes before others of
   its class, and holders of that class leave for it at once. If it took a turn from anybody by that, its own is as long
   as what was saved; then it waits as others do.
@@ -103,7 +103,7 @@ class Turns:
     def place(self, client: Client) -> tuple[int, int]:
         """Where a client waits, or would if it did: who is before another has a lower one."""
         unit, growth = client.unit, client.memory.growth
-        rank = DUE if client.is_due else self._rank_of.get(unit, COMMON[client.priority])
+        rank = DUE if client.is_due or client.stay.is_slice else self._rank_of.get(unit, COMMON[client.priority])
         ticket = unit.ticket if unit in self._rank_of else client.ticket
         return rank, ticket if growth is None else min(ticket, growth.ticket)
 
@@ -167,21 +167,25 @@ class Turns:
         if client.part is None:
             rested = idle_seconds >= (KEPT_SECONDS if stay.revoked else RESTING_SECONDS)
             bursts = rested and not stay.keeps and saved_seconds >= max(LEAST_BURST, worth_seconds)
-            self._line_up(client, DUE if client.is_due else COMMON[client.priority] - bursts)
+            self._line_up(client, DUE if client.has_slice else COMMON[client.priority] - bursts)
 
     def grant(self, unit: Unit, clients: Sequence[Client]) -> None:
         """A unit in line came in: these hold now. Where it has a burst or a slice, the first of them has that."""
         rank, seconds, borrowed = self._rank_of[unit], None, self._gangs_before(unit) if self.parts else ()
-        first = clients[0]
+        first, paid_seconds = clients[0], 0.0
         account = self.service.look(first.container)
+        due = [client for client in clients if client.has_slice]
+        for client in due:
+            client.owe(is_due=False)
         if rank == DUE:
             seconds = self.service.slice(first, SLICE_SECONDS)
-            if not first.is_due:
+            if not due:
+                paid_seconds = seconds
                 self._floor.pay(unit.priority, seconds)
         elif rank in BURSTING and (unit in self._pushing or self._ranks[rank + 1]):
             # Else it took no turn from anybody.
             seconds = max(LEAST_BURST, account.saved_seconds)
-        first.stay.begin(borrowed, seconds, is_slice=rank == DUE)
+        first.stay.begin(borrowed, seconds, is_slice=rank == DUE, paid_seconds=paid_seconds)
         for client in clients[1:]:
             self.service.look(client.container)
             client.stay.begin(borrowed)
@@ -202,9 +206,8 @@ class Turns:
         """A client that held since then does not any more; ``revoked_at`` None: it was not asked to leave."""
         self.service.pass_time(now)
         stay = client.stay
-        if stay.is_slice and stay.seconds is not None and revoked_at is None and not client.is_due:
-            self._floor.pay(client.priority, -max(0.0, stay.seconds - (now - since)))
-        client.owe(is_due=False)
+        if revoked_at is None and stay.paid_seconds > now - since:
+            self._floor.pay(client.priority, now - since - stay.paid_seconds)
         stay.end(since, revoked_at, now, owes=bool(self.service.uneven))
         self.service.look(client.container)
 
@@ -256,12 +259,14 @@ class Turns:
         priority, other = holder.priority, first.priority
         if first.coming[0].state is not ClientState.WAITING or (priority == other and not self.is_bursting(first)):
             return end
+        is_over = self.service.now >= end
+        if stay.is_slice and not is_over:
+            return end
         if self._rank_of.get(first) == DUE:
             return AT_ONCE if priority > other else end
         if priority > other:
             return NEVER
-        keeps = stay.seconds is not None and (stay.is_slice or priority == other)
-        return end if keeps and self.service.now < end else AT_ONCE
+        return end if stay.seconds is not None and priority == other and not is_over else AT_ONCE
 
     @property
     def deadline(self) -> float:
@@ -316,7 +321,7 @@ class Turns:
     def _owe(self, priority: Priority, first: Unit | None, seconds: float) -> None:
         """Gives a slice to the first of a class in line, who pays when it comes in, or to the first that lacks room."""
         lacking = self._lacking.get(priority)
-        if lacking is not None and (first is None or lacking.ticket < first.ticket):
+        if lacking is not None and (first is None or self.place(lacking) <= self.place(first.coming[0])):
             lacking.owe(is_due=True)
             del self._lacking[priority]
             self._floor.pay(priority, seconds)
@@ -328,7 +333,7 @@ class Turns:
     @staticmethod
     def _rank(unit: Unit) -> int:
         """The rank of one that neither bursts nor has a slice by its place in line."""
-        return DUE if isinstance(unit, Client) and unit.is_due else COMMON[unit.priority]
+        return DUE if any(client.has_slice for client in unit.coming) else COMMON[unit.priority]
 
     def _count(self, priority: Priority, sign: int) -> None:
         """There is one client more in a class, or less."""

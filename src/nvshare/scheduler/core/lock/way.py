@@ -8,7 +8,7 @@ If it asks again it is behind the one that lacks room, and is put to sleep.
 from __future__ import annotations
 
 from nvshare.scheduler.core.lock.holders import Holders
-from nvshare.scheduler.core.lock.service import NEVER
+from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.records.client import Client, Unit
 
@@ -61,6 +61,7 @@ class Way:
             return
         for holder in self._holders.holding():
             if holder.number in self._able:
-                end = self._turns.end(holder, needy, least_seconds)
+                is_below = needy.is_due and holder.priority > needy.priority
+                end = AT_ONCE if is_below else self._turns.end(holder, needy, least_seconds)
                 if end < self.end:
                     self.holder, self.end = holder, end

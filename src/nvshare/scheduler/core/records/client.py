@@ -76,8 +76,9 @@ class Client:
     """Its process slept: when it asks for the lock as soon as it is awake it has the place that it had, or that of who
     began to wait when it wanted to be awake."""
     is_due: bool = False
-    """It has a slice of its class (lock/turns.py), since it lacked room: others sleep for it if need be, whatever their
-    class, and it sleeps for none of them, until it has had its turn, or falls asleep again."""
+    """It was given a slice of its class (lock/turns.py), since it lacked room: others sleep for it if need be, whatever
+    their class, and it sleeps for none of them, until it falls asleep again, or its turn begins when it has the room.
+    """
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
 
@@ -114,8 +115,13 @@ class Client:
         self.keeps_place = self.is_due = False
 
     def owe(self, *, is_due: bool) -> None:
-        """Whether it has a slice of its class."""
+        """Whether it was given a slice of its class, and has not begun it."""
         self.is_due = is_due
+
+    @property
+    def has_slice(self) -> bool:
+        """Whether it was given a slice, and has the memory that it asked for: its turn is before others."""
+        return self.is_due and self.memory.growth is None
 
     # How far it is.
 

@@ -23,6 +23,8 @@ class Stay:
     """How long it is: of a burst, or of a slice. None: as long as what is left of the quantum."""
     is_slice: bool = False
     """The floor of the lower classes gave it."""
+    paid_seconds: float = 0.0
+    """What its class paid for it when it began, of which it has back what was not used."""
     left: float = 1.0
     """Of its quantum, when the turn begins."""
     keeps: bool = False
@@ -39,9 +41,17 @@ class Stay:
         """Whether the turn is another than one whole quantum."""
         return self.seconds is not None or self.left != 1.0
 
-    def begin(self, borrowed: tuple[Gang, ...], seconds: float | None = None, *, is_slice: bool = False) -> None:
+    def begin(
+        self,
+        borrowed: tuple[Gang, ...],
+        seconds: float | None = None,
+        *,
+        is_slice: bool = False,
+        paid_seconds: float = 0.0,
+    ) -> None:
         """It comes in, for so long, before these gangs; None: for what is left of its quantum."""
         self.borrowed, self.seconds, self.is_slice, self.keeps = borrowed, seconds, is_slice, False
+        self.paid_seconds = paid_seconds
 
     def cut(self, since: float, now: float, quantum_seconds: float) -> None:
         """It is asked to leave ``now``; its turn began at ``since``."""
@@ -60,6 +70,7 @@ class Stay:
             left = max(1 - LONGEST_DEBT, 1 - (now - revoked_at) / self.quantum_seconds)
         self.left = left
         self.borrowed, self.seconds, self.is_slice, self.quantum_seconds = (), None, False, 0.0
+        self.paid_seconds = 0.0
 
     def resumes(self, since: float, now: float) -> bool:
         """It asks; whether it has the place that it had. It has not held since ``since``."""
