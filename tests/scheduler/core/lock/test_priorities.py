@@ -132,6 +132,30 @@ def test_the_lower_classes_are_owed_a_slice_of_who_came_in_just_now() -> None:
     )
 
 
+def test_those_of_a_lower_class_have_slices_in_turns() -> None:
+    """None waits until another one has had a whole quantum of them."""
+    replay(
+        """
+        0    device 16
+        0    A comes 1
+        0    B comes 1
+        0    C comes 1
+        0    A is high
+        0    A asks            -> grant A
+        0    B asks            -> waiters A 1
+        0    C asks
+        20   timer             -> revoke A
+        20   A releases        -> grant B, waiters B 1
+        20   A asks
+        21   timer             -> revoke B
+        21   B releases        -> grant A, waiters A 1
+        21   B asks
+        40   timer             -> revoke A
+        40   A releases        -> grant C, waiters C 1
+        """
+    )
+
+
 def test_a_slice_is_not_preempted() -> None:
     """C is high as well and comes during B's slice."""
     replay(
@@ -262,6 +286,17 @@ def test_the_lowest_class_has_its_floor_of_the_floor() -> None:
     normal, low = workload.held("n"), workload.held("l")
     assert (normal + low) / workload.now == pytest.approx(0.2, rel=0.05)
     assert low / (normal + low) == pytest.approx(0.2, rel=0.1)
+
+
+def test_slices_are_as_long_as_weights_say() -> None:
+    """One of a low class has four times the weight of another."""
+    programs = [Program(name) for name in ("h", "x", "y")]
+    terms = {"h": HIGH, "x": Terms(priority=Priority.LOW, weight=4.0), "y": LOW}
+    workload = Workload(programs, terms, Settings(Policy.EXCLUSIVE, floor=0.2))
+    workload.run(1000.0)
+    heavy, light = workload.held("x"), workload.held("y")
+    assert (heavy + light) / workload.now == pytest.approx(0.2, rel=0.06)
+    assert heavy / light == pytest.approx(4.0, rel=0.1)
 
 
 def test_without_a_floor_the_lower_classes_get_what_is_left() -> None:

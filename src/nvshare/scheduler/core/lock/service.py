@@ -234,9 +234,10 @@ class Service:
         return min(seconds, self._longest_turn * max(self.quantum_seconds, least_seconds))
 
     def slice(self, client: Client, most_seconds: float) -> float:
-        """How long a slice of the floor is for a client, which is ``most_seconds`` where turns are long."""
+        """How long a slice of the floor is for a client: its turn, if none of a share of 1 were longer than that."""
         worth_seconds = self._accounts[client.container].worth_seconds
-        return max(min(most_seconds, self.quantum(client, worth_seconds)), worth_seconds)
+        shorter = min(1.0, most_seconds / self.quantum_seconds)
+        return max(shorter * self.quantum(client, worth_seconds), worth_seconds)
 
     def count_limits(self, *, limits: bool) -> None:
         """Whether compute limits count from now on; nothing of a budget was used while they did not."""

@@ -56,7 +56,7 @@ class Stay:
     def cut(self, since: float, now: float, quantum_seconds: float) -> None:
         """It is asked to leave ``now``; its turn began at ``since``."""
         self.quantum_seconds = quantum_seconds
-        seconds = self.left * quantum_seconds if self.seconds is None or self.is_slice else self.seconds
+        seconds = self.left * quantum_seconds if self.seconds is None else self.seconds
         self.keeps = now < since + seconds
 
     def end(self, since: float, revoked_at: float | None, now: float, *, owes: bool) -> None:
