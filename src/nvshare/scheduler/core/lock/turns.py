@@ -10,7 +10,7 @@ The rules; lock.py says how they are applied:
 - *Priority*: a holder leaves at once for the first waiter if that is of a higher class, and never for one of a lower
   class, but for the floor: while a higher class wants the device all the time, the lower ones together are owed a share
   of that time, and so are the lower ones of these. When they are owed a slice, the first of them goes before the higher
-  class for a turn of that length, and stays until it is over: a quantum, but of a second where that is longer. It may be
+  class for a turn of that length, and stays until it is over: a quantum, or a second where that is less. It may be
   one that lacks room for memory or a context: it pays at once, since others may sleep for it (sleep/relief.py) whether
   it uses its slice or not. Its turn comes when it has the room; for one that it has before it pays as well. No gang on
   several devices has one while another such gang of a higher class is in line: their order is the same on all devices,
