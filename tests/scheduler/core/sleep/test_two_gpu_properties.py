@@ -6,9 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from nvshare.scheduler.core.terms import Terms
+from nvshare.scheduler.core.events import Policy
+from nvshare.scheduler.core.terms import Priority, Terms
 from tests.scheduler.core.gangs.test_swapping_properties import DEVICES
-from tests.scheduler.core.memory.swap_model import Process
+from tests.scheduler.core.memory.swap_model import MIB, Process
 from tests.scheduler.core.memory.test_swap_properties import GIB, SLOT, SwapMachine
 from tests.scheduler.core.sleep.sleep_model import TERMS, Sleeper
 from tests.scheduler.core.sleep.test_sleep_properties import SIZES, SleepMachine
@@ -68,6 +69,27 @@ class TwoGpuMachine(SleepMachine):
 
     def stays_awake(self, process: Process, *, beside_more: bool) -> bool:
         return any(SleepMachine.stays_awake(self, each, beside_more=beside_more) for each in self.mates(process))
+
+
+def test_who_may_sleep_no_more_for_what_it_has_on_one_gpu_is_looked_at_on_both() -> None:
+    """The third process asks on one GPU for memory that can't be swapped. On the other one a request gets less then,
+    and the second process has room to wake."""
+    machine = TwoGpuMachine()
+    machine.start(
+        sizes=[64 * MIB, GIB, GIB, GIB, GIB, 64 * MIB],
+        policy=Policy.EXCLUSIVE,
+        memory=(4, 3),
+        busy=False,
+        reserve=16 * MIB,
+        foreign=12,
+        after=None,
+    )
+    machine.put_to_sleep(slot=2)
+    machine.everyone_is_served()
+    machine.set_terms(slot=0, terms=Terms(memory_request_bytes=32 * GIB, priority=Priority.HIGH))
+    machine.ask(slots=[2, 3])
+    machine.pin(slot=5, size=256 * MIB)
+    machine.grow(slot=1, size=64 * MIB)
 
 
 TestTwoGpuMachine = TwoGpuMachine.TestCase

@@ -71,6 +71,8 @@ class Process:
     _patience: int = 1
     _grants: int = 0
     """How many its clients had had when it lost patience."""
+    willing: bool = True
+    """Whether it sleeps sooner or later, as it was seen last."""
     stands_still: bool = False
     """It has not done for long what it was told: somebody stopped it, and nobody waits for it."""
 
@@ -109,6 +111,11 @@ class Process:
     def give_way(self, device: str, *, gives: bool) -> None:
         """Whether it is to sleep next for one that was before it on a device."""
         (self.gives_way_on.add if gives else self.gives_way_on.discard)(device)
+
+    def will(self, *, sleep: bool) -> bool:
+        """Whether it sleeps sooner or later; whether that is news."""
+        news, self.willing = sleep is not self.willing, sleep
+        return news
 
     def measure(self, *, measured: bool) -> None:
         """Whether its devices are measured for it."""

@@ -67,7 +67,10 @@ class Relief:
         for process in processes:
             if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
                 process.give_way(device.uuid, gives=process is first and needy is not None)
-                touched += [self._clients[number][1] for number in process.clients]
+                touched += self._devices_of(process)
+            # What its clients on one device do decides what its contexts on another one are counted as.
+            if len(process.clients) > 1 and process.will(sleep=not self._reasons.unwilling(process)):
+                touched += self._devices_of(process)
         if lock.turns.lack(device.first_lacking(now)):
             touched.append(device)
         return first, touched + self._ask_for_way((*makers, *former))
@@ -186,3 +189,6 @@ class Relief:
 
     def _clients_of(self, process: Process) -> list[Client]:
         return [self._clients[number][0] for number in process.clients]
+
+    def _devices_of(self, process: Process) -> list[Device]:
+        return [self._clients[number][1] for number in process.clients]
