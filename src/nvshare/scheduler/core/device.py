@@ -204,7 +204,7 @@ class Device:
             if measured and pinned_bytes and memory.growth is None:
                 memory.made_context()
         self.ledger.pin(memory, pinned_bytes, measured=measured)
-        for each in (*self.residency.growing.values(), *self.residency.queue.clients) if measured else ():
+        for each in (*self.residency.growing, *self.residency.queue.clients) if measured else ():
             self._assume_context(each)
 
     def needy(self, now: float) -> Iterator[Client]:
@@ -312,7 +312,7 @@ class Device:
         """Who waits for memory or a context, one that comes back as well."""
         residency = self.residency
         coming = [client for client in residency.clients.values() if client.is_coming_back]
-        return [*residency.growing.values(), *residency.queue.clients, *coming]
+        return [*residency.growing, *residency.queue.clients, *coming]
 
     def _guess_context(self, client: Client) -> None:
         """It was not measured before its process slept, but maybe before its connection was cut."""

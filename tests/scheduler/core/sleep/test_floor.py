@@ -311,6 +311,18 @@ def test_who_waits_for_what_is_about_to_be_free_is_owed_time() -> None:
     assert "grant E" in table.releases("A")
 
 
+def test_what_is_about_to_be_free_goes_to_the_higher_class() -> None:
+    """What D had is not seen to be free at once, and E asks for it before F does."""
+    table = busy_crowd()
+    table.feed(ClientGone(ord("D")))
+    for name in "EF":
+        table.comes(name, 0)
+        if name == "F":
+            table.feed(ContainerFound(ord("F"), "F", Terms(priority=Priority.HIGH)))
+        assert table.grows(name, 0) == []
+    assert table.feed(MemoryFreed(ord("D"))) == ["allot F 0 as 1"]
+
+
 def test_who_waits_for_its_turn_and_never_fits_is_owed_time() -> None:
     """What B has lies in host memory; it can be there again when another one sleeps. Its slice is longer for that."""
     table = busy_crowd(Terms())

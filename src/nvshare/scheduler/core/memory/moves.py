@@ -10,8 +10,9 @@ go by (records/memory.py): so an order to leave makes no room, only the client's
 is given any:
 
 1. the room itself, when it is negative because memory that can't move, or that of other programs, grew;
-2. growths in the order of their requests. A holder's growth needs room for everything, another client's only for what
-   can't move. One that is in doubt, or waits for more to be known, stops nobody;
+2. growths: first of those that are due a slice, then by class, and of one class in the order of their requests. A
+   holder's growth needs room for everything, another client's only for what can't move. One that is in doubt, or waits
+   for more to be known, stops nobody;
 3. holders that are not wholly in;
 4. waiters in the order of their turns: each one only when all before it are wholly in.
 
@@ -149,7 +150,7 @@ class Moves:
             ):
                 lacking -= self._residency.ledger.reserve_bytes
         if lacking > 0:
-            contexts = (client for client in self._residency.growing.values() if not client.memory.has_context)
+            contexts = (client for client in self._residency.growing if not client.memory.has_context)
             self._make_room(lacking, next(contexts, None), self._last_first())
         for client in self._residency.admission.take_back(self._residency.present):
             memory = client.memory
@@ -162,7 +163,7 @@ class Moves:
         if self._residency.queue.deadline is not None:
             self._wake_at(self._residency.queue.deadline)
         # Each answers whether those behind it may have room.
-        for client in list(self._residency.growing.values()):
+        for client in self._residency.growing:
             if not self._let_grow(client):
                 self.kept = True
                 return

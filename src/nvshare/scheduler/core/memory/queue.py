@@ -152,7 +152,7 @@ def _waits(client: Client) -> tuple[Growth, Wait]:
 
 def _order(client: Client) -> tuple[bool, int, int]:
     """Who has a lower one is first: the order in which others sleep for them (sleep/relief.py)."""
-    return not client.is_due, -client.priority, _waits(client)[0].ticket
+    return *client.growth_order, _waits(client)[0].ticket
 
 
 def until_ends(reason: str) -> str:

@@ -34,7 +34,7 @@ class Residency:
         """Those whose memory swaps."""
         self.present = Present()
         """Those of them that have something on the device, or soon may."""
-        self.growing: dict[int, Client] = {}
+        self._growing: dict[int, Client] = {}
         """Whose growth is not answered, in the order of their requests."""
         self.short: Short | None = None
         """For whom holders are asked to leave when their quantum is over."""
@@ -69,7 +69,7 @@ class Residency:
         """Finds who would not be wholly in though nobody held."""
         present, most_bytes = self.present.clients.values(), self.ledger.alone_bytes
         self._cramped = cramped(self.clients.values(), present, most_bytes, self.host, self.requests)
-        if self.growing or self.ledger.departed_bytes:
+        if self._growing or self.ledger.departed_bytes:
             self.traffic.held_up()
 
     def add(self, client: Client) -> None:
@@ -86,20 +86,25 @@ class Residency:
         if lacks_sleep or is_behind:
             self.queue.put_off(client)
         else:
-            self.growing[client.number] = client
+            self._growing[client.number] = client
 
     def ask_again(self, client: Client) -> None:
         """What a client waited for others' ends, or sleep, with may be possible now."""
-        self.growing[client.number] = client
+        self._growing[client.number] = client
+
+    @property
+    def growing(self) -> list[Client]:
+        """Whose growth is not answered, in the order in which they have what room there is."""
+        return sorted(self._growing.values(), key=lambda client: client.growth_order)
 
     def answer_growth(self, client: Client) -> None:
         """A client's growth is granted, refused, or waits for others' ends, or sleep."""
-        del self.growing[client.number]
+        del self._growing[client.number]
 
     def forget_growth(self, client: Client) -> None:
         """A client asks for nothing any more."""
         self.queue.remove(client.number)
-        self.growing.pop(client.number, None)
+        self._growing.pop(client.number, None)
 
     def remove(self, client: Client) -> None:
         """A client is gone; where memory swaps, what it had stays charged until its estate is freed."""
@@ -107,7 +112,7 @@ class Residency:
             return
         self.clients.pop(client.number, None)
         self.present.remove(client.number)
-        self.growing.pop(client.number, None)
+        self._growing.pop(client.number, None)
         self.queue.remove(client.number)
         self.estates.add(client)
         self.deadline = None
@@ -170,12 +175,12 @@ class Residency:
     @property
     def holder_grows(self) -> bool:
         """Whether a holder waits for memory."""
-        return any(client.state is ClientState.HOLDING for client in self.growing.values())
+        return any(client.state is ClientState.HOLDING for client in self._growing.values())
 
     @property
     def is_measurement_awaited(self) -> bool:
         """Whether a growth is in doubt until the device is measured anew, or a process wakes only then."""
-        growths = (client.memory.growth for client in self.growing.values())
+        growths = (client.memory.growth for client in self._growing.values())
         return not self.checked or any(growth and growth.doubted for growth in growths)
 
     def lacks_for_contexts(self, now: float) -> bool:
@@ -191,7 +196,7 @@ class Residency:
 
     def lacks_sleep(self, client: Client, now: float) -> bool:
         """Whether one that asks for memory, comes back or waits has room only when others sleep that don't."""
-        if client.number in self.growing:
+        if client.number in self._growing:
             return self.admission.verdict(client, now)[1]
         if client in self.queue.clients:
             return self.queue.lacks_sleep(client, now)

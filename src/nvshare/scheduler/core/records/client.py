@@ -123,6 +123,11 @@ class Client:
         """Whether it was given a slice, and has the memory that it asked for: its turn is before others."""
         return self.is_due and self.memory.growth is None
 
+    @property
+    def growth_order(self) -> tuple[bool, int]:
+        """Of those that ask for memory who has a lower one is first, and of equal ones who asked first."""
+        return not self.is_due, -self.priority
+
     # How far it is.
 
     def allows(self, step: Step) -> bool:
