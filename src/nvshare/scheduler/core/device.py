@@ -216,14 +216,16 @@ class Device:
         return (client for client in in_order if residency.lacks_sleep(client, now))
 
     def first_lacking(self, now: float) -> dict[Priority, Client]:
-        """The first of each class that waits for memory or a context, or has room only when others sleep, and has no
-        slice, where there are several classes. A slice is of no use to one that waits for others' ends."""
+        """The first of each class that waits for memory or a context, or has just woken for its turn, or has room only
+        when others sleep, and has no slice, where there are several classes. A slice is of no use to one that waits for
+        others' ends."""
         turns = self.lock.turns
         if not turns.are_several:
             return {}
         growths = ((client, client.memory.growth) for client in self._lacking())
         asking = [client for client, growth in growths if growth is None or not growth.waits_for_ends]
-        lacking = {client.number: client for client in (*asking, *self.needy(now))}
+        woken = (client for client in self.residency.clients.values() if client.has_woken(now))
+        lacking = {client.number: client for client in (*asking, *woken, *self.needy(now))}
         last_first = sorted(lacking.values(), key=turns.place, reverse=True)
         return {client.priority: client for client in last_first if not client.is_due}
 

@@ -186,8 +186,8 @@ def test_who_has_a_slice_keeps_no_other_one_from_its_own() -> None:
     assert "grant B" in table.releases("C")
 
 
-def test_who_slept_again_without_a_turn_is_owed_another_slice() -> None:
-    """E had its context for a second, and D's place in line is before its own."""
+def slept_again() -> Table:
+    """E had a slice for its context, fell asleep again without a turn, for D, and wants to be awake."""
     table = busy_crowd()
     table.comes("E", 0)
     table.feed(SleepOffered(ord("E"), ord("E")))
@@ -203,28 +203,37 @@ def test_who_slept_again_without_a_turn_is_owed_another_slice() -> None:
     table.has("D", 0, 0)
     table.asks("D")
     table.feed(WakeWanted(ord("E")))
-    assert until_said(table, "sleep D") == 41.0
+    return table
+
+
+def test_who_slept_again_without_a_turn_is_owed_another_slice() -> None:
+    """E had its context for a second, and D's place in line is before its own."""
+    assert until_said(slept_again(), "sleep D") == 41.0
+
+
+def test_who_has_just_woken_for_its_turn_is_owed_the_slice() -> None:
+    """It comes due before E has asked for the lock. F lacks a context, and came after E."""
+    table = slept_again()
+    table.comes("F", 0)
+    table.grows("F", 0)
+    until_said(table, "revoke A")
+    assert "grant B" in table.releases("A")
+    table.asks("A")
+    table.now = 40.5
+    table.feed(ClientGone(ord("D")))
+    assert "wake E" in table.feed(MemoryFreed(ord("D")))
+    table.feed(Woke(ord("E")))
+    table.has("E", 0, 0)
+    table.timer()
+    assert table.now == 41.0
+    assert table.asks("E") == ["revoke B"]
 
 
 def test_who_has_woken_for_its_turn_has_that_before_it_sleeps_again() -> None:
     """D is the only one that can sleep for E, which is owed a slice sooner than D has waited for its turn."""
-    table = busy_crowd()
-    table.comes("E", 0)
-    table.feed(SleepOffered(ord("E"), ord("E")))
-    table.grows("E", 0)
-    assert until_said(table, "sleep D") == 20.0
-    table.feed(FellAsleep(ord("D")))
-    table.has("E", 0, 0)
-    table.feed(PinnedMeasured(ord("E"), GIB))
-    table.feed(WakeWanted(ord("D")))
-    assert until_said(table, "sleep E") == 21.0
-    assert "wake D" in table.feed(FellAsleep(ord("E")))
+    table = slept_again()
     for name in "ABC":
         table.feed(TermsSet(name, Terms(priority=Priority.HIGH, sleep=SleepWhen.NEVER)))
-    table.feed(Woke(ord("D")))
-    table.has("D", 0, 0)
-    table.asks("D")
-    table.feed(WakeWanted(ord("E")))
     said: list[str] = []
     for name in "ABCD":
         until_said(table, f"revoke {name}")

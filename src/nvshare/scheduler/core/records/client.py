@@ -245,10 +245,12 @@ class Client:
 
     def resumes(self, now: float) -> bool:
         """It asks for the lock; whether it has the place that it had."""
-        slept, self.keeps_place = self.keeps_place, False
-        if slept and self.process is not None and now < self.process.woke_at + KEPT_SECONDS:
-            return True
-        return self.stay.resumes(self.since, now)
+        has_woken, self.keeps_place = self.has_woken(now), False
+        return has_woken or self.stay.resumes(self.since, now)
+
+    def has_woken(self, now: float) -> bool:
+        """Whether its process has just woken, so that it has the place that it had if it asks for the lock now."""
+        return self.keeps_place and self.process is not None and now < self.process.woke_at + KEPT_SECONDS
 
     @property
     def asks_in_vain(self) -> bool:
