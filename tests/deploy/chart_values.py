@@ -313,7 +313,7 @@ EFFECTS: tuple[Effect, ...] = (
     Effect("scheduler.grace", 5, (f"+{SCHEDULER}.*args.- = --grace=5",)),
     Effect("scheduler.floor", 0, (f"+{SCHEDULER}.*args.- = --floor=0",)),
     Effect("scheduler.burst", 0, (f"+{SCHEDULER}.*args.- = --burst=0",)),
-    Effect("scheduler.reserve", "1Gi", (f"+{SCHEDULER}.*args.- = --reserve=1GiB",)),
+    Effect("scheduler.reserve", "1Gi", (f"+{SCHEDULER}.*args.- = --reserve=1Gi",)),
     Effect("scheduler.extraArgs", ["--floor=0.1"], (f"+{SCHEDULER}.*args.- = --floor=0.1",)),
     _extra_env("scheduler", "scheduler"),
     _extra_env("devicePlugin", "device-plugin"),

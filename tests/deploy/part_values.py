@@ -66,7 +66,7 @@ PART_EFFECTS: tuple[Effect, ...] = (
     Effect(
         "scheduler.swap.size",
         "200Gi",
-        (f"+{SCHEDULER}.*args.- = --swap-size=200GiB",),
+        (f"+{SCHEDULER}.*args.- = --swap-size=200Gi",),
         beside={"scheduler.sleep": True, "scheduler.swap.dir": "/data/swap"},
     ),
     Effect("networkPolicy.enabled", True, ("+NetworkPolicy/nvshare-* *",)),

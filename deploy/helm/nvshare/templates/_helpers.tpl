@@ -237,7 +237,7 @@ readinessProbe:
 - name: NVSHARE_SIMGPU_DIR
   value: {{ include "nvshare.simulatedState" . }}
 - name: NVSHARE_SIMGPU_DEVICES
-  value: {{ .Values.simulated.devices }}
+  value: {{ .Values.simulated.devices | quote }}
 {{- end -}}
 
 {{- define "nvshare.simulatedInstaller" -}}

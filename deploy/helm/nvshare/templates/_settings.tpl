@@ -1,3 +1,10 @@
+{{/* For files with allocation: dra: the plugin refuses it elsewhere. A number there, whatever it is in the values. */}}
+{{- define "nvshare.overcommit" -}}
+{{- with include "nvshare.number" (list "overcommit" .Values.overcommit 1 10) -}}
+overcommit: {{ float64 . }}
+{{- end -}}
+{{- end -}}
+
 {{/* The plugin's settings that the values say. What is not set is not there. */}}
 {{- define "nvshare.settings" -}}
 {{- $values := .Values -}}
@@ -14,7 +21,7 @@ compat_with_cpu_manager: true
 virtual_devices: {{ $values.virtualDevices }}
 {{- $settings := dict
   "allocation" $values.allocation
-  "overcommit" (eq (toString $values.allocation) "dra" | ternary $values.overcommit nil)
+  "overcommit" (eq (toString $values.allocation) "dra" | ternary (include "nvshare.overcommit" . | fromYaml).overcommit nil)
   "resource_name" $values.resourceName
   "allocation_policy" $values.allocationPolicy
   "numa_hints" $values.numaHints
