@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from nvshare.scheduler.cli import Caller, app
 from nvshare.scheduler.options import CommandLine
 from tests.deploy.chart_values import POD, SCHEDULER, Effect
 from tests.deploy.part_values import ALL_EFFECTS as EFFECTS
-from tests.deploy.rendering import CHART, RENDER, hooks, leaves, lines_of, rendered
+from tests.deploy.rendering import CHART, RENDER, helm_template, hooks, leaves, lines_of, rendered
 from tests.deploy.test_manifests import VERSION
 
 CHECKSUM = "spec.template.metadata.annotations.checksum/config"
@@ -119,6 +120,17 @@ def test_the_scheduler_knows_its_options(helm: str) -> None:
         beside = ["--swap-dir=/data/swap"] if argument.startswith("--swap-size=") else []
         CliRunner().invoke(app, [*beside, argument], obj=Caller({}, told.append))
         assert told, argument
+
+
+def test_every_option_is_decided_upon(helm: str) -> None:
+    """Each that the scheduler has may stand in ``extraArgs``, or is refused with the reason; those that end it at once
+    are no options of a daemon."""
+    known = set(leaves(yaml.safe_load(VALUES)))
+    for option in (each.opts[0] for each in typer.main.get_command(app).params):
+        said = helm_template(helm, {"scheduler.extraArgs": [f"{option}=1"]}).stderr
+        ends = option in ("--version", "--install-completion", "--show-completion")
+        assert ("each is one text" in said) == ends, option
+        assert set(re.findall(r"by the value ([\w.]+)", said)) <= known, option
 
 
 def test_a_share_of_the_memory_needs_no_limit(helm: str) -> None:

@@ -99,8 +99,18 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
             "/var/lib/nvshare is libraryDir's already",
         ),
         ({"scheduler.swap.dir": "/etc"}, "at '/scheduler/swap/dir': 'not' failed"),
-        ({"scheduler.extraArgs": ["--swap-dir=/x"]}, "at '/scheduler/extraArgs/0': 'not' failed"),
-        ({"scheduler.extraArgs": ["--run-dir=/x"]}, "at '/scheduler/extraArgs/0': 'not' failed"),
+        ({"scheduler.extraArgs": ["--sleep-after=5"]}, "--sleep-after=5 is said by the value scheduler.sleepAfter:"),
+        (
+            {"scheduler.extraArgs": ["--host-memory=3GiB"]},
+            "--host-memory=3GiB is said by the value hostMemory: the",
+        ),
+        ({"scheduler.extraArgs": ["--exit-when-idle=5"]}, "the pod would be started anew whenever no program uses a"),
+        ({"scheduler.extraArgs": ["--quantum", 5]}, '"--quantum" is not allowed: each is one text, --OPTION=VALUE'),
+        ({"scheduler.extraArgs": [5]}, '"5" is not allowed: each is one text, --OPTION=VALUE'),
+        (
+            {"scheduler.extraArgs": ["--await-annotations=9"], "nodeAgent.enabled": False},
+            "--await-annotations=9 needs nodeAgent.enabled=true",
+        ),
         (
             {"podLabels": {"app.kubernetes.io/name": "x"}},
             "invalid propertyName 'app.kubernetes.io/name'",
