@@ -124,6 +124,7 @@ def scheduler_of(helm: str, values: dict[str, object]) -> tuple[str, str]:
         ({"securityContext.privileged": True}, "needs allowPrivilegeEscalation: true"),
         ({"securityContext.capabilities.add": ["SYS_ADMIN"]}, "needs allowPrivilegeEscalation: true"),
         ({"securityContext.runAsNonRoot": True}, "kubelet would not start such a container"),
+        ({"podSecurityContext.runAsNonRoot": True}, "kubelet would not start such a container"),
         ({"runDir": "/var/lib/nvshare"}, "runDir: /var/lib/nvshare is libraryDir's already"),
         ({"runDir": "/run/x", "libraryDir": "/var/run/x"}, "runDir: /run/x is libraryDir's already"),
         ({"cdi.specDir": "/var/run/nvshare"}, "runDir: /var/run/nvshare is cdi.specDir's already"),
