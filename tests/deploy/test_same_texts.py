@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from nvshare import paths
+from nvshare.scheduler.cli import Caller, app
+from nvshare.scheduler.options import CommandLine
 from tests.deploy.rendering import CHART, RENDER, helm_template, lines_of
 from tests.size_table import size_table
 
 ROOT = CHART.parents[2]
 FAULTS = {"no size": "is no size", "too small": "too little to be meant", "too large": "more than any machine has"}
 NUMBERS = ("quantum", "longestTurn", "grace", "floor", "burst", "sleepAfter")
+TEXTS = ("0", "0.009", "0.01", "0.09", ".1", "0.5", "0.51", "0.99", "1e0", "1000.", "1001", "86400", "86401", "nan")
 
 
 @pytest.fixture
@@ -82,6 +86,18 @@ def test_simulated_gpus(helm: str, environment: dict[str, str], text: str) -> No
     assert (driver.stdout == "CUDA_SUCCESS\n") == (chart.returncode == 0) == (not reasons[0])
     if not chart.returncode:
         assert f"value: {json.dumps(text)}" in chart.stdout
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers(helm: str, name: str) -> None:
+    """From where to where they are allowed."""
+    option = "--" + re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", name)
+    for text in TEXTS:
+        told: list[CommandLine] = []
+        CliRunner().invoke(app, [f"{option}={text}"], obj=Caller({}, told.append))
+        chart = helm_template(helm, {"scheduler.sleep": True, f"scheduler.{name}": text})
+        assert (chart.returncode == 0) == bool(told), text
+        assert told or f"scheduler.{name}: {text} is not allowed: a number from " in chart.stderr
 
 
 @pytest.mark.parametrize("path", [*(f"scheduler.{name}" for name in NUMBERS), "overcommit"])

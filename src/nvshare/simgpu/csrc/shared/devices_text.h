@@ -5,7 +5,7 @@
  *
  *   devices := item { "," item }
  *   item    := [ COUNT "x" ] [ NAME ":" ] SIZE [ "/" SIZE [ "+" SIZE ] ] [ "@" RATE ]
- *   SIZE    := digits ( "KiB" | "MiB" | "GiB" )
+ *   SIZE    := a size as in protocol/size.h, more than 0 and at most 1TiB
  *   RATE    := digits ( "MB/s" | "GB/s" )
  *
  * The first size is the device's memory, the second what each context takes of it, the third what a
