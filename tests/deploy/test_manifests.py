@@ -185,6 +185,17 @@ def test_the_agent_may_do_what_it_needs(folder: Path) -> None:
 
 
 @stacks
+def test_an_operator_may_execute_in_a_daemonset(folder: Path) -> None:
+    """``kubectl exec daemonset/...`` reads the DaemonSet, then its pods; the upgraded connection is a get."""
+    (role,) = [each for each in documents(folder) if each["metadata"]["name"] == "nvshare-operator"]
+    assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        ([""], ["pods"], ["get", "list"]),
+        ([""], ["pods/exec"], ["create", "get"]),
+        (["apps"], ["daemonsets"], ["get"]),
+    ]
+
+
+@stacks
 def test_what_a_rollout_does(folder: Path) -> None:
     """Of schedulers there are never two; the next plugin is there before the former one ends, and has its own ports."""
     scheduler, plugin = (daemon_set(folder, f"nvshare-{name}")["spec"] for name in ("scheduler", "device-plugin"))

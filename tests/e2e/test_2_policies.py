@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import RESOURCE, SYSTEM, TESTS, KubectlError, Object, apply, eventually, get, kubectl, parts
+from tests.e2e.kubectl import RESOURCE, SCHEDULER, SYSTEM, TESTS, KubectlError, Object, apply, eventually, get, kubectl
 from tests.e2e.node import Node
 from tests.e2e.programs import delete, pod
 
@@ -190,10 +190,9 @@ def looker(simulated: Node) -> Iterator[str]:
 
 def test_who_may_only_look(looker: str) -> None:
     """With the policy the role is for what ``kubectl nvshare`` executes; administrators execute what they like."""
-    (scheduler,) = (f"pod/{each['metadata']['name']}" for each in parts("scheduler"))
 
     def executed(*command: str, user: str = looker) -> str:
-        return kubectl("exec", "--namespace", SYSTEM, *([f"--as={user}"] if user else []), scheduler, "--", *command)
+        return kubectl("exec", "--namespace", SYSTEM, *([f"--as={user}"] if user else []), SCHEDULER, "--", *command)
 
     def refused(*command: str) -> bool:
         try:
