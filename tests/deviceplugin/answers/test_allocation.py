@@ -129,7 +129,11 @@ def test_operators_additions() -> None:
 @pytest.mark.parametrize(
     ("device_id", "fault", "message"),
     [
-        ("GPU-a__6", Fault.UNKNOWN_DEVICE, r"GPU-a__6 is unknown: GPU GPU-a has virtual devices 1 to 5 only"),
+        (
+            "GPU-a__6",
+            Fault.UNKNOWN_DEVICE,
+            r"GPU-a__6 is unknown: GPU GPU-a has virtual devices 1 to 5 only.*chart virtualD",
+        ),
         (
             "GPU-z__1",
             Fault.UNKNOWN_DEVICE,

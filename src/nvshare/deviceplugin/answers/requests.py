@@ -75,6 +75,6 @@ def _known(device_id: str, snapshot: Snapshot) -> VirtualDevice:
         why = f"this node has no GPU {device.uuid} (it offers: {offered})"
     raise RequestError(
         Fault.UNKNOWN_DEVICE,
-        f"virtual device {device_id} is unknown: {why}. The set of GPUs or NVSHARE_VIRTUAL_DEVICES changed: "
-        "delete the pod so that it is placed anew",
+        f"virtual device {device_id} is unknown: {why}. The set of GPUs or the number of virtual devices "
+        "(--virtual-devices, in the chart virtualDevices) changed: delete the pod so that it is placed anew",
     )
