@@ -187,7 +187,8 @@ def _scheduler(
         typer.Option(
             metavar="QUANTA",
             parser=_longest_turn,
-            help="No turn is longer than so many quanta, whatever the weights, from 1 to 1000.",
+            help="No turn is longer than so many quanta, whatever the weights, from 1 to 1000. A quantum counts here "
+            "as at least 24 times the part of a hand-over in which the GPU waits for memory.",
         ),
     ] = 10.0,
     floor: Annotated[
