@@ -6,6 +6,7 @@ import re
 
 import yaml
 
+from nvshare.nodeagent.node import GPU_LABELS, READY
 from tests.deploy.rendering import CHART, ROOT, leaves
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
@@ -26,6 +27,12 @@ def test_quoted_values_exist() -> None:
     quoted += re.findall(r"`([a-z]+[A-Z]\w+): [\w-]+`", PAGE)
     assert {"config.map", "scheduler.unresponsive", "nfdAffinity"} <= set(quoted)
     assert set(quoted) <= set(leaves(VALUES))
+
+
+def test_what_the_agent_leaves_is_taken_away() -> None:
+    """Where it could not end in peace: by the page's command for labels, all that it writes."""
+    (command,) = re.findall(r"^    kubectl label nodes --all (.+)$", PAGE, re.MULTILINE)
+    assert set(command.split()) == {f"{label}-" for label in (READY, *GPU_LABELS)}
 
 
 def test_files_exist() -> None:

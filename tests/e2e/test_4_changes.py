@@ -99,7 +99,9 @@ def test_uninstallation_leaves_running_pods_alive(simulated: Node, four: list[Ru
     # In the middle of a hand-over nobody would hold.
     kubectl("exec", "--namespace", SYSTEM, SCHEDULER, "--", "nvshare-ctl", "set", "quantum", "600")
     eventually("every GPU has a holder that may stay", _all_held, 30)
-    kubectl("delete", "--filename", SIMULATED, timeout=120)
+    # As the page says, and no error: else what follows it would not be run.
+    kubectl("delete", "--cascade=foreground", "--filename", f"{SIMULATED}50-node-agent.yaml", timeout=120)
+    kubectl("delete", "--ignore-not-found", "--filename", SIMULATED, timeout=120)
     eventually("no virtual device is left", lambda: allocatable() == 0, 60)
     since = simulated.clock_ns()
     eventually("the holders go on", lambda: all(simulated.spans(since)), 20)
