@@ -45,7 +45,8 @@ def get(kind: str, *name: str, namespace: str = TESTS) -> Object:
 
 def apply(*documents: Object) -> None:
     """Creates or changes objects."""
-    kubectl("apply", "--filename", "-", stdin="\n---\n".join(json.dumps(document) for document in documents))
+    objects = {"apiVersion": "v1", "kind": "List", "items": documents}
+    kubectl("apply", "--filename", "-", stdin=json.dumps(objects))
 
 
 def eventually(what: str, condition: Callable[[], object], timeout: float) -> None:
