@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from nvshare.program import run_program
 from tests.conftest import SOURCE_ROOT
 
 _LEFT_OUT = {"typer", "rich", "yaml", "pydantic"}
@@ -19,7 +20,7 @@ def work(answer):
     {work}
 def run():
     print(written_by_child(work), "sqlite3" in sys.modules)
-run_program("test", run)
+run_program("test", os.environ, run)
 """
 
 
@@ -57,6 +58,18 @@ def test_an_end_without_an_answer(work: str, expected: tuple[int, str, str]) -> 
 def test_what_is_written_waits_for_room() -> None:
     """An answer may be longer than a pipe holds."""
     assert outcome("answer.write(b'x' * 1_000_000)")[1].count("x") == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [("80", True), ("0080", True), *((text, False) for text in ("", "0", "00", "-3", "wide", "\u00b2", "10000"))],
+)
+@pytest.mark.parametrize("variable", ["COLUMNS", "LINES"])
+def test_size_of_a_terminal(variable: str, said: str, kept: bool) -> None:
+    """What is none is as if it were not said: whoever draws asks the terminal."""
+    environment = {variable: said, "HOME": "/root"}
+    run_program("test", environment, lambda: None)
+    assert environment == {"HOME": "/root"} | ({variable: said} if kept else {})
 
 
 @pytest.mark.parametrize(

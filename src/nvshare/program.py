@@ -5,18 +5,28 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from typing import BinaryIO, TextIO
 
 _PLAIN = {"█": "#", "▌": "#", "▐": "#", "▓": "%", "▒": ":", "▚": "x", "░": ".", "·": ".", "━": "=", "╌": "-", "…": "~"}
 """What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
 _ERRORS = "nvshare-plain"
+_TERMINAL_SIZES = ("COLUMNS", "LINES")
+_SIZE = re.compile("0*[1-9][0-9]{0,3}")
+"""Of a terminal. In one of no columns everything that is drawn, complaints too, would be nothing."""
 
 
-def run_program(name: str, work: Callable[[], None]) -> None:
-    """Does the work; output that can't be written ends it with one line on stderr and exit code 1."""
+def run_program(name: str, environment: MutableMapping[str, str], work: Callable[[], None]) -> None:
+    """Does the work; output that can't be written ends it with one line on stderr and exit code 1.
+
+    From the environment it takes what is no size of a terminal: then the terminal itself is asked.
+    """
+    for variable in _TERMINAL_SIZES:
+        if not _SIZE.fullmatch(environment.get(variable, "")):
+            environment.pop(variable, None)
     _replace_closed()
     codecs.register_error(_ERRORS, _plain)
     for stream in (sys.stdout, sys.stderr):

@@ -143,6 +143,14 @@ def test_wrong_choice(run_dir: RunDir, name: str, arguments: list[str]) -> None:
     assert re.search(r"Invalid value for '[-/' a-z]+': 'fair' is not one of '", done.stderr)
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_width_that_no_terminal_has(run_dir: RunDir, name: str) -> None:
+    """A wrong option is named all the same."""
+    done = run(run_dir, PROGRAMS[name], "--bogus", COLUMNS="0")
+    assert done.returncode == 2
+    assert "--bogus" in done.stderr
+
+
 @pytest.mark.parametrize("text", [":\n  - {", "[]", "clusters: 3", "\0"])
 def test_file_that_is_no_kubeconfig(run_dir: RunDir, tmp_path: Path, text: str) -> None:
     """One line, whatever is in it."""

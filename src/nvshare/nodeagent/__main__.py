@@ -16,7 +16,7 @@ NAME = "nvshare-node-agent"
 
 def main() -> None:
     """The console script."""
-    run_program(NAME, _run)
+    run_program(NAME, os.environ, _run)
 
 
 def _run() -> None:

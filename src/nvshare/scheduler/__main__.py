@@ -17,7 +17,7 @@ NAME = "nvshare-scheduler"
 
 def main() -> None:
     """The console script."""
-    run_program(NAME, _run)
+    run_program(NAME, os.environ, _run)
 
 
 def _run() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from nvshare import interrupts
 
 NAME = "kubectl nvshare"
@@ -15,7 +17,7 @@ def main() -> None:
     from nvshare.ctl.kubectl.command_line import build
     from nvshare.program import run_program
 
-    run_program(NAME, ending(NAME, lambda: build()(prog_name=NAME)))
+    run_program(NAME, os.environ, ending(NAME, lambda: build()(prog_name=NAME)))
 
 
 if __name__ == "__main__":

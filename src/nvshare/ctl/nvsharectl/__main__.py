@@ -15,7 +15,7 @@ def main() -> None:
     from nvshare.ctl.nvsharectl.command_line import NAME, build
     from nvshare.program import run_program
 
-    run_program(NAME, ending(NAME, lambda: build()(obj=os.environ, prog_name=NAME)))
+    run_program(NAME, os.environ, ending(NAME, lambda: build()(obj=os.environ, prog_name=NAME)))
 
 
 if __name__ == "__main__":
