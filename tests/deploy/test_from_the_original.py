@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from nvshare import paths
-from nvshare.ctl.nvsharectl.command_line import LONGEST_QUANTUM, build
+from nvshare.ctl.nvsharectl.command_line import build
+from nvshare.ctl.options.seconds import LONGEST_QUANTUM
 from nvshare.protocol.legacy import MESSAGE_BYTES, LegacyType
 from nvshare.scheduler.cli import app
 from tests.deploy.test_manifests import DEPLOY, ROOT, daemon_set, documents
@@ -81,4 +82,4 @@ def test_the_protocol() -> None:
     protocol = PAGE.partition("## The protocol")[2]
     assert all(kind.name in protocol for kind in LegacyType)
     assert f"{MESSAGE_BYTES} bytes" in protocol
-    assert f"{LONGEST_QUANTUM} seconds" in protocol
+    assert f"{LONGEST_QUANTUM:g} seconds" in protocol

@@ -25,7 +25,7 @@ def test_sleep_after(arguments: tuple[str, ...], seconds: float | None) -> None:
     assert said(*arguments).options.settings.sleep_after_seconds == seconds
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "86401", "soon"])
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "86401", "soon", "1_0", "\u0663"])
 def test_sleep_after_that_is_not_allowed(seconds: str) -> None:
     """The message has the value, and says what is."""
     with pytest.raises(typer.BadParameter) as refusal:

@@ -14,6 +14,7 @@ from nvshare import paths, switches
 from nvshare.command_classes import Command
 from nvshare.device_uuid import device_bytes
 from nvshare.log import LogFormat, LogLevel
+from nvshare.numbers import number_of
 from nvshare.nvml_state import INIT_ERROR_SECONDS
 from nvshare.path_option import path_of
 from nvshare.scheduler.arenas.choice import HALF, HostMemoryChoice, host_memory_of
@@ -60,7 +61,7 @@ def _print_version(wanted: bool) -> None:
 
 def _number(text: str | float) -> float:
     try:
-        return float(text)
+        return number_of(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no number") from None
 
@@ -174,7 +175,8 @@ def _scheduler(
         ),
     ] = None,
     quantum: Annotated[
-        float, typer.Option(metavar="SECONDS", parser=_quantum, help="How long a turn is while others wait.")
+        float,
+        typer.Option(metavar="SECONDS", parser=_quantum, help="How long a turn is while others wait, 0.01 to 86400."),
     ] = 30.0,
     policy: Annotated[
         Policy,

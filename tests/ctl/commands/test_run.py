@@ -165,6 +165,13 @@ def test_quantum_not_set(run_dir: RunDir) -> None:
     assert "quantum could not be set to 2.5 s" in done.stderr
 
 
+def test_quantum_out_of_range(run_dir: RunDir) -> None:
+    """A wrong command line, and nothing is started."""
+    done = ctl(run_dir, "run", "--quantum", "1e12", "--", "echo", "started", COLUMNS="120")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "1e12 s is not allowed; from 0.01 to 86400 s is" in done.stderr
+
+
 def test_another_users_scheduler(run_dir: RunDir) -> None:
     """A run directory that can't be written is no obstacle where a scheduler accepts clients in it."""
     run_dir.programs_lock.mkdir()

@@ -6,7 +6,9 @@ import grpc
 import pytest
 
 from nvshare.admin import admin_pb2
+from nvshare.ctl.options import seconds
 from nvshare.paths import RunDir
+from nvshare.scheduler.core import settings
 from tests.ctl.admin_server import Answers, example
 from tests.ctl.program import ctl
 
@@ -53,10 +55,10 @@ def test_no_such_device(run_dir: RunDir, answers: Answers, meant: str, said: str
 @pytest.mark.parametrize("code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND])
 def test_refused(run_dir: RunDir, answers: Answers, code: grpc.StatusCode) -> None:
     """What the scheduler refuses is one line in its words, exit code 1."""
-    answers.refusal = code, "quantum 1e+30 s is not allowed; from 0.01 to 86400 s is"
-    done = ctl(run_dir, "set", "quantum", "1e30")
+    answers.refusal = code, "quantum 3 s is not what I want"
+    done = ctl(run_dir, "set", "quantum", "3")
     assert done.returncode == 1
-    assert done.stderr == "nvshare-ctl: quantum 1e+30 s is not allowed; from 0.01 to 86400 s is\n"
+    assert done.stderr == "nvshare-ctl: quantum 3 s is not what I want\n"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,11 @@ def test_refused(run_dir: RunDir, answers: Answers, code: grpc.StatusCode) -> No
         (["quantum", "soon"], "'soon' is no positive number of seconds"),
         (["quantum", "nan"], "'nan' is no positive number of seconds"),
         (["quantum", "0"], "'0' is no positive number of seconds"),
+        (["quantum", "\u0663"], "'\u0663' is no positive number of seconds"),
+        (["quantum", "1_000"], "'1_000' is no positive number of seconds"),
+        (["quantum", " 5"], "' 5' is no positive number of seconds"),
+        (["quantum", "86401"], "86401 s is not allowed; from 0.01 to 86400 s is"),
+        (["quantum", "1e-9"], "1e-9 s is not allowed; from 0.01 to 86400 s is"),
         (["policy", "fair"], "exclusive"),
         (["colour", "red"], "colour"),
     ],
@@ -75,6 +82,15 @@ def test_usage(run_dir: RunDir, arguments: list[str], said: str) -> None:
     done = ctl(run_dir, "set", *arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("bound", ["SHORTEST_QUANTUM", "LONGEST_QUANTUM"])
+def test_which_quanta_are_allowed(run_dir: RunDir, answers: Answers, bound: str) -> None:
+    """Those that the scheduler takes."""
+    quantum = getattr(settings, bound)
+    assert getattr(seconds, bound) == quantum
+    assert ctl(run_dir, "set", "quantum", f"{quantum}").returncode == 0
+    assert answers.asked[0] == admin_pb2.SetQuantumRequest(seconds=quantum)
 
 
 def test_what_is_lost_with_the_scheduler(run_dir: RunDir, answers: Answers) -> None:

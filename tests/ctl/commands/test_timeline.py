@@ -159,7 +159,12 @@ def test_without_a_name(run_dir: RunDir, answers: Answers, member_of: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("length", "said"), [("soon", "'soon' is no positive number"), ("1e9", "1e9 s is not allowed; up to 86400 s")]
+    ("length", "said"),
+    [
+        ("soon", "'soon' is no positive number"),
+        ("1_0", "'1_0' is no positive number"),
+        ("1e9", "1e9 s is not allowed; up to 86400 s"),
+    ],
 )
 def test_lengths_that_make_no_sense(run_dir: RunDir, answers: Answers, length: str, said: str) -> None:
     """Nobody is asked."""

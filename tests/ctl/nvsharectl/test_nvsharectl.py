@@ -11,9 +11,7 @@ import grpc
 import pytest
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl.nvsharectl.command_line import LONGEST_QUANTUM
 from nvshare.paths import RunDir
-from nvshare.scheduler.core import settings
 from tests.ctl.admin_server import Answers, example
 from tests.ctl.program import environment
 from tests.scheduler.wire_client import Scheduler
@@ -49,11 +47,6 @@ def test_very_long_quantum(run_dir: RunDir, answers: Answers) -> None:
     assert answers.asked == [admin_pb2.SetQuantumRequest(seconds=86400)]
 
 
-def test_longest_quantum_is_the_schedulers() -> None:
-    """Both name the same."""
-    assert LONGEST_QUANTUM == settings.LONGEST_QUANTUM
-
-
 @pytest.mark.parametrize("switch", ["off", "on"])
 @pytest.mark.parametrize("form", [("-S", "{}"), ("--anti-thrash={}",)])
 def test_switch(run_dir: RunDir, answers: Answers, form: tuple[str, ...], switch: str) -> None:
@@ -84,6 +77,8 @@ def test_help(run_dir: RunDir, arguments: tuple[str, ...]) -> None:
         (("-T", "0"), "'0' is no positive whole number"),
         (("-T", "-3"), "'-3' is no positive whole number"),
         (("-T", "2.5"), "'2.5' is no positive whole number"),
+        (("-T", "\u0663"), "'\u0663' is no positive whole number"),
+        (("-T", "1_0"), "'1_0' is no positive whole number"),
         (("-S", "maybe"), "maybe"),
         (("--frob",), "--frob"),
     ],

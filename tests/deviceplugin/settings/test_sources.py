@@ -210,6 +210,8 @@ def test_every_mistake_is_named(file: Path) -> None:
         ({"ignored_xids": "48,"}, {}, "--ignored-xids[1]: '' is wrong; allowed: a list of integers from 1 to 9999"),
         ({"device_list_strategy": ""}, {}, "--device-list-strategy[0]: '' is wrong; allowed: one or more of envvar"),
         ({"node_name": ""}, {}, "--node-name: '' is wrong (not of that form); allowed: the name of a node"),
+        ({"virtual_devices": "1_0"}, {}, "--virtual-devices: '1_0' is wrong; allowed: an integer from 1 to 1000"),
+        ({"recovery_seconds": " 5"}, {}, "--recovery-seconds: ' 5' is wrong; allowed: seconds from 0 to 86400"),
         ({"virtual_devices": "ten"}, {}, "--virtual-devices: 'ten' is wrong; allowed: an integer from 1 to 1000"),
         ({}, {"NVSHARE_VIRTUAL_DEVICES": "10000"}, "environment: NVSHARE_VIRTUAL_DEVICES: 10000 is wrong; allowed: an"),
         (

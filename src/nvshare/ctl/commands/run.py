@@ -12,7 +12,7 @@ from nvshare import container_names, paths, terms_texts
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption
-from nvshare.ctl.options.seconds import seconds
+from nvshare.ctl.options.seconds import quantum as quantum_of
 from nvshare.ctl.options.terms import Given, check, text_option, variables, with_terms
 from nvshare.ctl.starting.execution import execute
 from nvshare.ctl.starting.preparation import prepare
@@ -68,9 +68,10 @@ def run(
         typer.Option(
             "--quantum",
             metavar="SECONDS",
-            parser=seconds,
+            parser=quantum_of,
             show_default=False,
-            help="Set the scheduler's quantum, for all of its clients: how long one may hold a GPU while others wait.",
+            help="Set the scheduler's quantum, for all of its clients: how long one may hold a GPU while others wait, "
+            "0.01 to 86400 seconds.",
         ),
     ] = None,
     *,

@@ -11,7 +11,7 @@ from nvshare.command_classes import Command
 from nvshare.ctl.commands import set_terms
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
-from nvshare.ctl.options.seconds import seconds
+from nvshare.ctl.options.seconds import quantum as quantum_of
 from nvshare.program import complain
 
 _HELP = "Set how the clients of a running scheduler share their devices, or what a container may have."
@@ -75,7 +75,10 @@ def build() -> typer.Typer:
 def set_quantum(
     context: typer.Context,
     quantum: Annotated[
-        float, typer.Argument(metavar="SECONDS", parser=seconds, show_default=False, help="The quantum in seconds.")
+        float,
+        typer.Argument(
+            metavar="SECONDS", parser=quantum_of, show_default=False, help="The quantum in seconds, 0.01 to 86400."
+        ),
     ],
     device: _DeviceOption = None,
     run_dir: RunDirOption = None,

@@ -9,12 +9,12 @@ import typer
 
 from nvshare.command_classes import Command
 from nvshare.ctl.errors import CommandError
+from nvshare.ctl.options.seconds import LONGEST_QUANTUM
+from nvshare.numbers import whole_number_of
 from nvshare.paths import run_dirs
 from nvshare.program import complain
 
 NAME = "nvsharectl"
-LONGEST_QUANTUM = 86400
-"""Seconds; the scheduler takes no longer quantum."""
 
 _HELP = """
 A command line utility to configure the nvshare scheduler, as the original nvshare had it.
@@ -33,7 +33,7 @@ class Switch(StrEnum):
 
 def _quantum(text: str) -> int:
     try:
-        seconds = int(text, 0)
+        seconds = whole_number_of(text, 0)
     except ValueError:
         seconds = 0
     if seconds <= 0:
@@ -89,7 +89,7 @@ def _nvsharectl(
                 )
             print(f"Successfully turned the nvshare-scheduler {switch.value}.")
         if quantum is not None:
-            seconds = min(quantum, LONGEST_QUANTUM)
+            seconds = min(quantum, int(LONGEST_QUANTUM))
             if seconds < quantum:
                 complain(NAME, f"the longest TQ is {seconds} seconds, and {quantum} are more: setting {seconds}")
             scheduler.SetQuantum(admin_pb2.SetQuantumRequest(seconds=seconds), timeout=RPC_TIMEOUT)

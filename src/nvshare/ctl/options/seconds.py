@@ -7,17 +7,22 @@ from typing import Final
 
 import typer
 
+from nvshare.numbers import number_of
+
 _SHORTEST_INTERVAL: Final = 0.1
 _LONGEST_INTERVAL: Final = 3600.0
 """The longest that a scheduler takes."""
 LONGEST_TIMELINE: Final = 86400.0
 """Of which a scheduler tells."""
+SHORTEST_QUANTUM: Final = 0.01
+LONGEST_QUANTUM: Final = 86400.0
+"""Of those that a scheduler takes."""
 
 
-def seconds(text: str) -> float:
+def seconds(text: str | float) -> float:
     """A positive number of seconds, as an option's parser."""
     try:
-        value = float(text)
+        value = number_of(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
@@ -25,7 +30,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def look_back(text: str) -> float:
+def look_back(text: str | float) -> float:
     """How far back a timeline goes, as an option's parser."""
     value = seconds(text)
     if value > LONGEST_TIMELINE:
@@ -33,9 +38,18 @@ def look_back(text: str) -> float:
     return value
 
 
-def interval(text: str) -> float:
+def interval(text: str | float) -> float:
     """The time between two looks, as an option's parser."""
+    return _between(_SHORTEST_INTERVAL, text, _LONGEST_INTERVAL)
+
+
+def quantum(text: str | float) -> float:
+    """How long a turn is while others wait, as an option's parser."""
+    return _between(SHORTEST_QUANTUM, text, LONGEST_QUANTUM)
+
+
+def _between(least: float, text: str | float, most: float) -> float:
     value = seconds(text)
-    if not _SHORTEST_INTERVAL <= value <= _LONGEST_INTERVAL:
-        raise typer.BadParameter(f"{text} s is not allowed; from {_SHORTEST_INTERVAL:g} to {_LONGEST_INTERVAL:g} s is")
+    if not least <= value <= most:
+        raise typer.BadParameter(f"{text} s is not allowed; from {least:g} to {most:g} s is")
     return value

@@ -6,6 +6,7 @@ import difflib
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pydantic_core import ErrorDetails
 from nvshare import paths
 from nvshare.deviceplugin.settings.checks import FIELDS, MOUNT_FIELDS, checked
 from nvshare.deviceplugin.settings.configuration import MOST_BYTES, Configuration
+from nvshare.numbers import number_of, whole_number_of
 from nvshare.regular_files import read_regular
 
 ENVIRONMENT_PREFIX = "NVSHARE_PLUGIN_"
@@ -166,14 +168,10 @@ def _parsed(key: str, value: Any) -> Any:
 
 
 def _number(text: str) -> int | float | str:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for meaning in (whole_number_of, number_of):
+        with suppress(ValueError):
+            return meaning(text)
+    return text
 
 
 def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
