@@ -11,6 +11,13 @@ WORDS = {"0": False, "false": False, "no": False, "off": False, "1": True, "true
 """Whatever their case."""
 
 
+def meaning_of(text: str) -> bool:
+    """Whether it says on or off; ValueError: it is none of the words."""
+    if (known := WORDS.get(text.lower())) is None:
+        raise ValueError(f"{text!r} is not one of {', '.join(WORDS)}")
+    return known
+
+
 def read(name: str, environment: Mapping[str, str]) -> tuple[bool, str]:
     """Whether a switch is on, and what is to be said of its value; empty: nothing.
 
@@ -19,6 +26,7 @@ def read(name: str, environment: Mapping[str, str]) -> tuple[bool, str]:
     value = environment.get(name)
     if not value:
         return False, ""
-    if (known := WORDS.get(value.lower())) is not None:
-        return known, ""
-    return True, f"{name}={value} is not one of {', '.join(WORDS)}; it counts as on"
+    try:
+        return meaning_of(value), ""
+    except ValueError:
+        return True, f"{name}={value} is not one of {', '.join(WORDS)}; it counts as on"

@@ -142,6 +142,8 @@ def test_a_variable_that_means_nothing(run_dir: RunDir, name: str, value: str, s
     [
         (paths.MEMORY, "'here' is none of swap, managed, native"),
         (paths.ON_MISSING, "'here' is none of wait, run, fail"),
+        (paths.SINGLE_OVERSUB, "'here' is not one of 0, false, no, off, 1, true, yes, on"),
+        (paths.DEBUG, "'here' is not one of 0, false, no, off, 1, true, yes, on"),
     ],
 )
 def test_a_variable_without_an_option(run_dir: RunDir, name: str, said: str) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from nvshare import paths, terms_texts
+from nvshare import paths, switches, terms_texts
 from nvshare.ctl.options import completion
 
 TAKES_BACK: Final = ("none", "default")
@@ -144,6 +144,8 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {
     paths.GANG: terms_texts.gang_of,
     paths.MEMORY: terms_texts.backend_of,
     paths.ON_MISSING: terms_texts.on_missing_of,
+    paths.SINGLE_OVERSUB: switches.meaning_of,
+    paths.DEBUG: switches.meaning_of,
 }
 """Variables whose texts can mean nothing, and what reads them."""
 
