@@ -12,7 +12,7 @@ from nvshare import paths
 COMMAND = (sys.executable, "-m", "nvshare.ctl.kubectl")
 
 
-def plugin_environment(kubeconfig: Path | None, columns: int = 120, **more: str) -> dict[str, str]:
+def plugin_environment(kubeconfig: Path | str | None, columns: int = 120, **more: str) -> dict[str, str]:
     """What it finds: a kubeconfig, or none."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -23,7 +23,7 @@ def plugin_environment(kubeconfig: Path | None, columns: int = 120, **more: str)
     return environment | ({} if kubeconfig is None else {"KUBECONFIG": str(kubeconfig)}) | more
 
 
-def plugin(kubeconfig: Path | None, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
+def plugin(kubeconfig: Path | str | None, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
     """Runs it to its end."""
     return subprocess.run(
         [*COMMAND, *arguments],

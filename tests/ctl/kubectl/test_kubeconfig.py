@@ -66,6 +66,35 @@ def test_an_exec_plugin_that_fails_in_a_terminal(cluster: Cluster, kubeconfig: P
         assert "log in first" in shown.output()
 
 
+@pytest.mark.parametrize(
+    ("variable", "options", "missing"),
+    [
+        ("", (), "~/.kube/config"),
+        ("/nowhere", (), "/nowhere"),
+        (None, ("--kubeconfig", "/nowhere"), "/nowhere"),
+    ],
+)
+def test_no_file(variable: str | None, options: tuple[str, ...], missing: str) -> None:
+    """That is said; an empty variable names none, as for kubectl."""
+    done = plugin(variable, "status", *options)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: there is no file {missing}; name another with --kubeconfig\n"
+    )
+
+
+@pytest.mark.usefixtures("cluster")
+def test_which_of_several_files(kubeconfig: Path) -> None:
+    """The one that is no kubeconfig is named; one that is not there is left out, as by kubectl."""
+    broken = kubeconfig.with_name("broken")
+    broken.write_text("a: [")
+    done = plugin(f"{kubeconfig}:/nowhere:{broken}", "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: {broken} is no kubeconfig; name another with --kubeconfig\n"
+    )
+
+
 @pytest.mark.parametrize("server", ["", "here:6443", "ftp://here"])
 def test_a_server_that_is_none(kubeconfig: Path, server: str) -> None:
     """It is named, in one line."""

@@ -138,7 +138,7 @@ def test_pod_that_is_being_replaced(cluster: Cluster, kubeconfig: Path) -> None:
     [
         (["-n", "elsewhere"], 3, "no scheduler in namespace elsewhere (no pod with the label app.kubernetes.io/name="),
         (["--context", "other"], 1, "no cluster to ask: "),
-        (["--kubeconfig", "/nonexistent/file"], 1, "no cluster to ask: /nonexistent/file: "),
+        (["--kubeconfig", "/nonexistent/file"], 1, "no cluster to ask: there is no file /nonexistent/file; "),
         (["--kubeconfig", "/dev/null"], 1, "no cluster to ask: /dev/null: "),
         (["--context", "nowhere"], 1, "cannot list the schedulers' pods in nvshare-system: "),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from nvshare import interrupts
+from nvshare import interrupts, paths
 
 NAME = "kubectl nvshare"
 
@@ -17,6 +17,9 @@ def main() -> None:
     from nvshare.ctl.kubectl.command_line import build
     from nvshare.program import run_program
 
+    if not os.environ.get(paths.KUBECONFIG):
+        # As kubectl: what is empty names no file.
+        os.environ.pop(paths.KUBECONFIG, None)
     run_program(NAME, os.environ, ending(NAME, lambda: build()(prog_name=NAME)))
 
 

@@ -33,6 +33,8 @@ _ANSWER_SECONDS = 20.0
 _AT_ONCE = 16
 _MOST_LOGGED = 16
 """Lines of the client that are kept; after so many none is."""
+_OF_ANOTHER_KIND = (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""What the client makes of a file that is no kubeconfig."""
 _API_MESSAGE = re.compile(r'"message": ?"([^"]+)"')
 """In the body of an error, which is not always where errors keep it."""
 
@@ -49,14 +51,14 @@ class Cluster:
         said = BufferingHandler(_MOST_LOGGED)
         logging.getLogger().addHandler(said)
         try:
+            _check(str(file))
             config.load_kube_config(  # type: ignore[no-untyped-call]
                 None if kubeconfig is None else str(kubeconfig), context, client_configuration=self._configuration
             )
         except (config.ConfigException, OSError) as error:
             raise CommandError(f"no cluster to ask: {file}: {error}; see --kubeconfig and --context") from error
-        except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            # What the client makes of a file of another kind.
-            raise CommandError(f"no cluster to ask: {file} is no kubeconfig; name another with --kubeconfig") from error
+        except _OF_ANOTHER_KIND as error:
+            raise _no_kubeconfig(str(file)) from error
         if said.buffer:
             why = _of_plugin(said.buffer[-1].getMessage())
             raise CommandError(f"no cluster to ask: {file}: the exec plugin of its user gives no credentials: {why}")
@@ -146,6 +148,23 @@ class Cluster:
         if not isinstance(document, dict):
             raise CommandError(_last_line(complaint) or f"nvshare-ctl in pod {pod} said nothing")
         return document
+
+
+def _check(files: str) -> None:
+    """CommandError unless each of the files that there are, as $KUBECONFIG lists them, can be one; or there is none."""
+    there = False
+    for file in files.split(config.kube_config.ENV_KUBECONFIG_PATH_SEPARATOR):
+        try:
+            read = config.kube_config.KubeConfigMerger(file)  # type: ignore[no-untyped-call]
+            there |= bool(read.paths)
+        except _OF_ANOTHER_KIND as error:
+            raise _no_kubeconfig(file) from error
+    if not there:
+        raise CommandError(f"no cluster to ask: there is no file {files}; name another with --kubeconfig")
+
+
+def _no_kubeconfig(file: str) -> CommandError:
+    return CommandError(f"no cluster to ask: {file} is no kubeconfig; name another with --kubeconfig")
 
 
 def _of_plugin(logged: str) -> str:
