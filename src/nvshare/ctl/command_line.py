@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.command_classes import Command
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.commands import cdi, demo, jupyter, library_path, run, set_command, simulate, sleep, status, timeline
 from nvshare.ctl.doctor import command as doctor
 from nvshare.ctl.service import command as service
@@ -58,22 +58,22 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     commands.callback(help=_HELP)(_top)
-    commands.command("run", context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
+    commands.command("run", cls=Command, context_settings={"allow_interspersed_args": False}, help=run.HELP)(run.run)
     commands.command("status", cls=Command, help=status.HELP)(status.status)
     commands.command("top", cls=Command, help=top.HELP)(top.top)
     commands.command("timeline", cls=Command, help=timeline.HELP)(timeline.timeline)
     commands.add_typer(set_command.build(), name="set")
     commands.command("sleep", cls=Command, help=sleep.SLEEP_HELP)(sleep.sleep)
     commands.command("wake", cls=Command, help=sleep.WAKE_HELP)(sleep.wake)
-    commands.command("doctor", context_settings={"allow_interspersed_args": False}, cls=Command, help=doctor.HELP)(
+    commands.command("doctor", cls=Command, context_settings={"allow_interspersed_args": False}, help=doctor.HELP)(
         doctor.doctor
     )
     commands.add_typer(service.build(), name="service")
     commands.add_typer(jupyter.build(), name="jupyter")
-    commands.command("demo", help=demo.HELP)(demo.demo)
-    commands.command("simulate", context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
+    commands.command("demo", cls=Command, help=demo.HELP)(demo.demo)
+    commands.command("simulate", cls=Command, context_settings={"allow_interspersed_args": False}, help=simulate.HELP)(
         simulate.simulate
     )
-    commands.command("library-path", help=library_path.HELP)(library_path.library_path)
-    commands.command("cdi", help=cdi.HELP)(cdi.print_specification)
+    commands.command("library-path", cls=Command, help=library_path.HELP)(library_path.library_path)
+    commands.command("cdi", cls=Command, help=cdi.HELP)(cdi.print_specification)
     return commands

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.new_file import written_beside
 from nvshare.ctl.options.run_dirs import RunDirOption
@@ -58,7 +59,7 @@ def _display_name(text: str) -> str:
 def build() -> typer.Typer:
     """The group of commands."""
     group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
-    group.command("install", help=_INSTALL_HELP)(install)
+    group.command("install", cls=Command, help=_INSTALL_HELP)(install)
     return group
 
 

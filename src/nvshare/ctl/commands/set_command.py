@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.command_classes import Command
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.commands import set_terms
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
@@ -66,7 +66,7 @@ class PolicyChoice(StrEnum):
 def build() -> typer.Typer:
     """The group of commands."""
     group = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich")
-    group.command("quantum", help=_QUANTUM_HELP)(set_quantum)
+    group.command("quantum", cls=Command, help=_QUANTUM_HELP)(set_quantum)
     group.command("policy", cls=Command, help=_POLICY_HELP)(set_policy)
     set_terms.add_to(group)
     return group

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nvshare.container_names import claim_of
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
 from nvshare.ctl.options.terms import TERMS, Term, meant
@@ -55,7 +56,7 @@ says counts again, else ${term.variable} in them.
 def add_to(group: typer.Typer) -> None:
     """Adds the commands to their group."""
     for term in TERMS:
-        group.command(term.name, help=_HELP.format(term=term))(_command(term))
+        group.command(term.name, cls=Command, help=_HELP.format(term=term))(_command(term))
 
 
 def _command(term: Term) -> Callable[..., None]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.command_classes import Command
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.errors import ExitCode
 from nvshare.ctl.kubectl import timeline, top
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking

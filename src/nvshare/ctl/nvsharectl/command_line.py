@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nvshare.command_classes import Command
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.options.seconds import LONGEST_QUANTUM
 from nvshare.numbers import whole_number_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import typer
 
 from nvshare import paths
-from nvshare.command_classes import Command
 from nvshare.ctl.advice import FOR_ALL
+from nvshare.ctl.command_class import Command
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.ctl.service import former, systemd
 from nvshare.paths import RunDir
