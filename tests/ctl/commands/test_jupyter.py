@@ -109,12 +109,15 @@ def test_in_an_environment(install: Callable[..., subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--user", "--sys-prefix"], 2, "only one of"),
+        (["--user", "--sys-prefix"], 2, "--user and --sys-prefix each name a place; say one of them"),
+        (["--prefix", "/x", "--user"], 2, "--user and --prefix each name a place"),
         (["--name", "a b"], 2, "'a b' is no name"),
         (["--name", ".."], 2, "'..' is no name"),
         (["--display-name", ""], 2, "'' is nothing that Jupyter could show"),
         (["--python", ""], 127, "cannot execute '': no such command"),
         (["--memory-limit", "1G", "--memory-request", "2G"], 2, "above the memory limit"),
+        (["--python", "/bin/true"], 1, "/bin/true is no Python that works: it said nothing; choose another"),
+        (["--python", "/bin/echo"], 1, "/bin/echo is no Python that works"),
         (["--python", "/nowhere/python"], 127, "/nowhere/python: no such file"),
         (["--prefix", "/proc/1"], 1, "/proc/1/share/jupyter/kernels/nvshare/kernel.json can't be written"),
     ],
@@ -125,6 +128,13 @@ def test_refusals(
     """Each says what was wrong."""
     done = install(*arguments, COLUMNS="300")
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_a_variable_that_means_nothing(install: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """What an option leaves to the environment is wrong there as for run."""
+    done = install(NVSHARE_WEIGHT="bogus", COLUMNS="300")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Invalid value for NVSHARE_WEIGHT: 'bogus' is no weight" in done.stderr
 
 
 def test_a_full_disk(install: Callable[..., subprocess.CompletedProcess[str]], run_dir: RunDir, tmp_path: Path) -> None:

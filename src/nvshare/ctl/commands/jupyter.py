@@ -26,7 +26,8 @@ Write a kernel.json, so that Jupyter offers a Python kernel that shares its GPUs
 
 Each kernel is started by [bold]nvshare-ctl run[/bold] and counts as a program of its own. \
 The Python may be another environment's, and needs ipykernel; nvshare need not be installed there. \
-A kernel of the same name is replaced.
+A kernel of the same name is replaced. \
+What no option says, the environment says in which Jupyter starts the kernel.
 
 [bold]Examples:[/bold]
 
@@ -40,7 +41,7 @@ A kernel of the same name is replaced.
 
 _KERNEL = re.compile(r"(?!\.+$)[A-Za-z0-9._-]+")
 """What is dots alone is a folder that is there."""
-_PROBE = "import sys; print(sys.prefix); import ipykernel_launcher"
+_PROBE = "import sys; print('prefix', sys.prefix, flush=True); import ipykernel_launcher"
 _PROBE_SECONDS = 60.0
 
 
@@ -69,7 +70,10 @@ def install(
     name: Annotated[
         str,
         typer.Option(
-            "--name", metavar="NAME", parser=_kernel_name, help="The kernel's name; Jupyter's own is python3."
+            "--name",
+            metavar="NAME",
+            parser=_kernel_name,
+            help="The kernel's name, in small letters; Jupyter's own is python3.",
         ),
     ] = "nvshare",
     display_name: Annotated[
@@ -110,9 +114,10 @@ def install(
     run_dir: RunDirOption = None,
 ) -> None:
     """Writes the file and says where."""
-    if user + sys_prefix + (prefix is not None) > 1:
-        raise typer.BadParameter("only one of --user, --prefix and --sys-prefix can be", param_hint="--prefix")
-    check({}, terms)
+    places = {"--user": user, "--prefix": prefix is not None, "--sys-prefix": sys_prefix}
+    if len(said := [flag for flag, is_said in places.items() if is_said]) > 1:
+        raise typer.BadParameter(f"{' and '.join(said)} each name a place; say one of them")
+    check(context.obj, terms)
     options = [word for term, text in terms.items() for word in (term.flag, text)]
     if run_dir is not None:
         options += ["--run-dir", str(run_dir.absolute())]
@@ -153,13 +158,14 @@ def _prefix_of(python: str) -> Path:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CommandError(f"{python} can't be asked for its ipykernel: {error}") from error
-    if done.returncode or not done.stdout:
-        said = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+    said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if not done.stdout.startswith("prefix "):
+        raise CommandError(f"{python} is no Python that works: {said}; choose another --python")
+    if done.returncode:
         raise CommandError(
-            f"{python} can't run a kernel: {said[0]}; say '{python} -m pip install ipykernel', or choose another "
-            "--python"
+            f"{python} can't run a kernel: {said}; say '{python} -m pip install ipykernel', or choose another --python"
         )
-    return Path(done.stdout.splitlines()[0])
+    return Path(done.stdout.splitlines()[0].removeprefix("prefix "))
 
 
 def _user_data(environment: Mapping[str, str]) -> Path:
