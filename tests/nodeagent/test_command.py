@@ -99,17 +99,26 @@ def test_without_a_service_account() -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
     command = [sys.executable, "-m", "nvshare.nodeagent", "--node-name=n"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert done.stderr == (
         "nvshare-node-agent: it must run in a pod with a service account whose token is mounted: there is none\n"
     )
 
 
+def test_a_wrong_option_without_a_service_account() -> None:
+    """A wrong command line is that everywhere, and is said first."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
+    command = [sys.executable, "-m", "nvshare.nodeagent", "--node-name="]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "Invalid value for '--node-name': '' is wrong; allowed: the name of a node" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--node-name=", "--node-name is empty"),
-        ("--node-name=a/b", "--node-name: 'a/b' is wrong; allowed: the name of a node"),
+        ("--node-name=", "'--node-name': '' is wrong; allowed: the name of a node"),
+        ("--node-name=a/b", "'--node-name': 'a/b' is wrong; allowed: the name of a node"),
         ("--run-dir=", "'' is no path"),
         ("--metrics-address=here", "not of the form HOST:PORT"),
     ],

@@ -20,7 +20,7 @@ from nvshare.program import complain
 from nvshare.version import version
 
 NAME = "nvshare-node-agent"
-USAGE_ERROR = 2
+FAILURE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,12 @@ def _address(text: str) -> str:
     return text
 
 
+def _node_name(text: str) -> str:
+    if not is_node_name(text):
+        raise typer.BadParameter(f"{text!r} is wrong; allowed: {NODE_NAME}; the pod's field spec.nodeName has it")
+    return text
+
+
 @app.command(
     cls=Command,
     help="Tells this node's scheduler what annotations of pods ask for, and Kubernetes whether the node can share its "
@@ -57,7 +63,9 @@ def _address(text: str) -> str:
 )
 def serve(
     context: typer.Context,
-    node_name: Annotated[str, typer.Option(metavar="NAME", help="The node, as the Kubernetes API calls it.")],
+    node_name: Annotated[
+        str, typer.Option(metavar="NAME", parser=_node_name, help="The node, as the Kubernetes API calls it.")
+    ],
     run_dir: Annotated[
         Path, typer.Option(metavar="DIR", parser=path_of, help="The scheduler's run directory.")
     ] = paths.SYSTEM_RUN_DIR,
@@ -75,11 +83,5 @@ def serve(
     account = account_of(caller.environment)
     if account is None:
         complain(NAME, "it must run in a pod with a service account whose token is mounted: there is none")
-        raise SystemExit(USAGE_ERROR)
-    if not node_name:
-        complain(NAME, "--node-name is empty; give it the field spec.nodeName of its pod")
-        raise SystemExit(USAGE_ERROR)
-    if not is_node_name(node_name):
-        complain(NAME, f"--node-name: {node_name!r} is wrong; allowed: {NODE_NAME}")
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(FAILURE)
     caller.tell(Options(node_name, paths.RunDir(run_dir), account, metrics_address, log_format, log_level))
