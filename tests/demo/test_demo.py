@@ -79,6 +79,7 @@ def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
         assert process.wait(20) == 130
         poll_until(lambda: not marked(mark), "all processes of the demo are gone")
         assert list(scratch.iterdir()) == []
+        assert list(tmp_path.iterdir()) == []
         assert "Traceback" not in terminal.output()
 
 
@@ -112,6 +113,15 @@ def test_real_without_a_gpu(run_dir: RunDir, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "no device can be used" in done.stderr
     assert "without --real" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["", "out", "a/new/folder"])
+def test_a_folder_without_files(run_dir: RunDir, tmp_path: Path, place: str) -> None:
+    """It does not stay, unless it was there before."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    assert ctl(run_dir, "demo", "--real", "--output", str(begun / place)).returncode == 1
+    assert list(begun.iterdir()) == []
 
 
 def test_output_in_the_way(run_dir: RunDir, tmp_path: Path) -> None:

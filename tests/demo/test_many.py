@@ -51,7 +51,7 @@ def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
     scratch = run_dir.root / "tmp"
     scratch.mkdir()
     variables = environment(run_dir, TERM="xterm-256color", DEMO_MARK=mark, TMPDIR=str(scratch))
-    with in_terminal([*COMMAND, "demo", "--many", "3", "--output", str(tmp_path)], variables) as shown:
+    with in_terminal([*COMMAND, "demo", "--many", "3", "--output", str(tmp_path / "out")], variables) as shown:
         process = shown.process
         poll_until(lambda: " asleep" in shown.output() or process.poll(), "somebody sleeps", timeout=40)
         assert " asleep" in shown.output()
@@ -59,6 +59,7 @@ def test_interrupted_in_a_terminal(run_dir: RunDir, tmp_path: Path) -> None:
         assert process.wait(20) == 130
         poll_until(lambda: not marked(mark), "all processes of the demo are gone")
         assert list(scratch.iterdir()) == []
+        assert list(tmp_path.iterdir()) == []
         assert "Traceback" not in shown.output()
 
 

@@ -46,14 +46,14 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
     DemoError: it could not run, or it saw what must not be.
     """
     console = Console(highlight=False)
-    stage.make(output)
-    with processes.ending_on_signals(), stage.scratch() as name:
-        scratch = Path(name)
-        if real:
-            report = _run_real(console, _real(environment), scratch, watch_clients)
-        else:
-            report = _run_simulated(console, environment, scratch, watch_clients)
-    _show(console, report, output)
+    with stage.folder(output):
+        with processes.ending_on_signals(), stage.scratch() as name:
+            scratch = Path(name)
+            if real:
+                report = _run_real(console, _real(environment), scratch, watch_clients)
+            else:
+                report = _run_simulated(console, environment, scratch, watch_clients)
+        _show(console, report, output)
     if not report.good:
         raise DemoError("what was seen is not as it must be: see the results and the overlaps above")
 

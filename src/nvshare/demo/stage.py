@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nvshare import paths, shim
@@ -14,12 +16,20 @@ _LOG_LINES = 8
 _SUN_PATH_BYTES = 107
 
 
-def make(output: Path) -> None:
-    """The folder for the files of a demo."""
+@contextmanager
+def folder(output: Path) -> Iterator[None]:
+    """The folder for the files of a demo. Of one that ends before it has files nothing is left that was not there."""
     try:
+        new = [place for place in (output, *output.parents) if not place.exists()]
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DemoError(f"{output} can't be made ({error.strerror}); choose another --output") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for place in new:
+                place.rmdir()
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

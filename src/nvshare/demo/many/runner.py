@@ -54,17 +54,17 @@ def run(programs: int, output: Path, environment: Mapping[str, str], ask: Schedu
     DemoError: it could not run, or it saw what must not be.
     """
     console = Console(highlight=False)
-    stage.make(output)
-    with processes.ending_on_signals(), stage.scratch() as name:
-        scratch = Path(name)
-        setup = _setup(environment, scratch / "devices", gpu_mib)
-        log = scratch / "programs.log"
-        try:
-            report, broken = _run(console, setup, scratch / "run", log, _plans(programs), ask)
-        except DemoError as error:
-            raise DemoError(f"{error}{stage.end_of(log)}") from error
-        said = stage.end_of(log)
-    _show(console, report, output)
+    with stage.folder(output):
+        with processes.ending_on_signals(), stage.scratch() as name:
+            scratch = Path(name)
+            setup = _setup(environment, scratch / "devices", gpu_mib)
+            log = scratch / "programs.log"
+            try:
+                report, broken = _run(console, setup, scratch / "run", log, _plans(programs), ask)
+            except DemoError as error:
+                raise DemoError(f"{error}{stage.end_of(log)}") from error
+            said = stage.end_of(log)
+        _show(console, report, output)
     if not report.good:
         raise DemoError("\n  ".join(["what was seen is not as it must be", *broken]) + said)
 
