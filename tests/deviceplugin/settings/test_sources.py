@@ -180,6 +180,22 @@ def test_wrong_file(text: str, expected: str, file: Path) -> None:
     assert line.startswith(expected)
 
 
+def test_a_file_of_something_else(file: Path) -> None:
+    """Its first keys are named in one line, of each not much, and once what is allowed."""
+    (line,) = mistakes("".join(f"{number}-{'x' * 100}: 1\n" for number in range(30)), file)
+    named, _, allowed = line.partition("; allowed: ")
+    assert named.startswith("unknown keys '0-xxxx")
+    assert named.endswith(" and 22 more")
+    assert len(named) < 400
+    assert allowed.count("virtual_devices,") == 1
+
+
+def test_a_text_of_something_else(file: Path) -> None:
+    """Of what may be secret little is in a log."""
+    (line,) = mistakes("word " * 1000, file)
+    assert len(line.partition(" is no configuration; ")[0]) < 50
+
+
 def test_one_place_has_one_mount(file: Path) -> None:
     """However it is written."""
     (line,) = mistakes(
@@ -222,7 +238,18 @@ def test_every_mistake_is_named(file: Path) -> None:
         (
             {},
             {"NVSHARE_PLUGIN_INCLUD": "0"},
-            "environment: unknown variable NVSHARE_PLUGIN_INCLUD (did you mean ",
+            "environment: unknown variable NVSHARE_PLUGIN_INCLUD (did you mean NVSHARE_PLUGIN_INCLUDE?); allowed: NVSH",
+        ),
+        (
+            {},
+            {"NVSHARE_PLUGIN_MEMORY": "swap"},
+            "environment: unknown variable NVSHARE_PLUGIN_MEMORY (did you mean NVSHARE_MEMORY?); allowed: NVSH",
+        ),
+        ({}, {"NVSHARE_PLUGIN_CONFIG": "0"}, "environment: unknown variable NVSHARE_PLUGIN_CONFIG; allowed: NVSH"),
+        (
+            {},
+            {"NVSHARE_PLUGIN_BOGUS": "0", "NVSHARE_PLUGIN_FRACTION": "1"},
+            "environment: unknown variables NVSHARE_PLUGIN_BOGUS, NVSHARE_PLUGIN_FRACTION; allowed: NVSH",
         ),
     ],
 )

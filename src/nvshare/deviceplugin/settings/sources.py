@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,12 @@ _LISTS = frozenset({"include", "exclude", "device_list_strategy", "ignored_xids"
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
+_KEY = reprlib.Repr()
+_KEY.maxstring = 40
+"""What is no configuration at all may be anything: little of it shall be in a log."""
+_MOST_NAMED = 8
+_ALIKE = 0.8
+"""A word that is less like another is no slip in writing that: a far-fetched guess would mislead."""
 
 
 class ConfigurationError(Exception):
@@ -125,10 +131,11 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
         return {}
     if not isinstance(content, dict):
         raise ConfigurationError(
-            f"{file}: {_shown(content)} is no configuration; allowed: a mapping of {_names(_keys())}"
+            f"{file}: {_shown(content, _KEY)} is no configuration; allowed: a mapping of {_names(_keys())}"
         )
     mistakes += [f"{file}: {key!r} is there twice; allowed: once" for key in repeated]
-    mistakes += [f"{file}: unknown key {key!r}{_hint(key, _keys())}" for key in content if key not in _keys()]
+    unknown = [(_shown(key, _KEY), key if isinstance(key, str) else "") for key in content if key not in _keys()]
+    mistakes += _unknown(f"{file}: unknown key", unknown, {key: key for key in _keys()})
     return {key: _Given(value, f"{file}: {key}") for key, value in content.items() if key in _keys()}
 
 
@@ -142,9 +149,13 @@ def _repeated(file: Any) -> Iterator[str]:
 
 def _from_environment(environment: Mapping[str, str], mistakes: list[str]) -> dict[str, _Given]:
     by_variable = {variable(key): key for key in _keys() if key not in _FILE_ONLY}
-    for name in sorted(environment.keys() - by_variable.keys()):
-        if name.startswith(ENVIRONMENT_PREFIX) and _SERVICE_LINK.fullmatch(name) is None:
-            mistakes.append(f"environment: unknown variable {name}{_hint(name, by_variable)}")
+    unknown = [
+        # What all variables begin with makes none alike.
+        (name, name.removeprefix(ENVIRONMENT_PREFIX).lower())
+        for name in sorted(environment.keys() - by_variable.keys())
+        if name.startswith(ENVIRONMENT_PREFIX) and _SERVICE_LINK.fullmatch(name) is None
+    ]
+    mistakes += _unknown("environment: unknown variable", unknown, {key: name for name, key in by_variable.items()})
     return {
         key: _Given(_parsed(key, environment[name]), f"environment: {name}")
         for name, key in by_variable.items()
@@ -184,8 +195,8 @@ def _explain(details: ErrorDetails, given: Mapping[str, _Given]) -> str:
     allowed = field.description
     names = [part for part in rest if isinstance(part, str)]
     if key == "extra_mounts" and names and details["type"] == "extra_forbidden":
-        origin = given[str(key)].origin + f"[{rest[0]}]"
-        return f"{origin}: unknown key {names[0]!r}{_hint(names[0], MOUNT_FIELDS)}"
+        what = f"{given[str(key)].origin}[{rest[0]}]: unknown key"
+        return "".join(_unknown(what, [(_shown(names[0], _KEY), names[0])], {name: name for name in MOUNT_FIELDS}))
     if key == "extra_mounts" and names and names[0] in MOUNT_FIELDS:
         allowed = MOUNT_FIELDS[names[0]].description
     if details["type"] == "missing":
@@ -201,10 +212,10 @@ def _fault(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _shown(value: Any) -> str:
-    """A wrong value, the beginning of one that is long."""
+def _shown(value: Any, by: reprlib.Repr = _SHORT) -> str:
+    """A wrong value, what begins and ends one that is long."""
     try:
-        return _SHORT.repr(value)
+        return by.repr(value)
     except ValueError:
         return "a number of thousands of digits"
 
@@ -217,7 +228,17 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _hint(wrong: object, right: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(wrong), list(right), n=1)
-    guess = f" (did you mean {close[0]}?)" if close else ""
-    return f"{guess}; allowed: {_names(right)}"
+def _unknown(what: str, wrong: Sequence[tuple[str, str]], right: Mapping[str, str]) -> Iterator[str]:
+    """One line for all that is unknown, if anything is: the first of it, and what is allowed.
+
+    Of each how it is shown and what it is compared by; what is ``right`` by what it is compared by.
+    """
+    if wrong:
+        named = [shown + _guess(compared, right) for shown, compared in wrong[:_MOST_NAMED]]
+        more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+        yield f"{what}{'s' if len(wrong) > 1 else ''} {', '.join(named)}{more}; allowed: {_names(right.values())}"
+
+
+def _guess(wrong: str, right: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(wrong, list(right), n=1, cutoff=_ALIKE)
+    return f" (did you mean {right[close[0]]}?)" if close else ""
