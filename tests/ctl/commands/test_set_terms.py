@@ -38,6 +38,13 @@ def test_what_is_asked(
     ]
 
 
+@pytest.mark.parametrize("value", ["100", "100%"])
+@pytest.mark.usefixtures("answers")
+def test_percent(run_dir: RunDir, value: str) -> None:
+    """It is shown alike, however it was written."""
+    assert ctl(run_dir, "set", "compute-limit", value, "a").stdout == "compute-limit of a: 100%\n"
+
+
 def test_no_such_container(run_dir: RunDir, answers: Answers) -> None:
     """What the scheduler says of it is one line, exit code 1."""
     answers.refusal = grpc.StatusCode.NOT_FOUND, "container 'trian' is unknown; known containers: train@0"

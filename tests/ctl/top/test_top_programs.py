@@ -61,7 +61,7 @@ def test_priority(scheduler: Scheduler) -> None:
         shows(terminal, ": high")
         poll_until(lambda: _terms(scheduler).priority == "high", "the scheduler has it")
         terminal.press(b"rd")
-        shows(terminal, ": default")
+        shows(terminal, ": taken back")
         poll_until(lambda: _terms(scheduler).priority == "normal", "the scheduler has it")
 
 

@@ -11,7 +11,7 @@ from nvshare.container_names import claim_of
 from nvshare.ctl.command_class import Command
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
-from nvshare.ctl.options.terms import TERMS, Term, meant
+from nvshare.ctl.options.terms import TERMS, Term, answer, meant
 from nvshare.program import complain
 
 _PROCESS = "pid:"
@@ -80,7 +80,7 @@ def _command(term: Term) -> Callable[..., None]:
         with admin(run_dirs(context, run_dir)) as scheduler:
             after = scheduler.SetTerms(asked, timeout=RPC_TIMEOUT)
         taken_back = bool(asked.taken_back)
-        print(f"{term.name} of {container}: {'taken back' if taken_back else text}")
+        print(answer(term.name, container, text))
         if taken_back:
             # That nothing is set is what a machine begins with.
             after.lost_with_machine = ""

@@ -36,6 +36,8 @@ class Term:
     """All texts that mean something, where they are few."""
     metavar: str = ""
     """What stands for the text in the help; empty: the words."""
+    unit: str = ""
+    """May stand behind the text, and is shown there."""
 
     @property
     def flag(self) -> str:
@@ -81,6 +83,7 @@ TERMS: Final = (
         variable=paths.COMPUTE_LIMIT,
         value_of=terms_texts.share_of,
         metavar="PERCENT",
+        unit="%",
         option_help="The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
         command_help="Set the most of a GPU's time that a container gets, even if nobody else wants it: 30 or 30%.",
         example="30%",
@@ -234,3 +237,9 @@ def meant(command: str, text: str) -> tuple[str, Any]:
         return term.field, term.value_of(text)
     except ValueError as error:
         raise ValueError(f"{error}; {TAKES_BACK[0]!r} takes back what was set") from None
+
+
+def answer(command: str, container: str, text: str) -> str:
+    """What is said when ``set`` was told what means something, and the scheduler has done it."""
+    unit = next(term.unit for term in TERMS if term.name == command)
+    return f"{command} of {container}: {'taken back' if text in TAKES_BACK else text.removesuffix(unit) + unit}"

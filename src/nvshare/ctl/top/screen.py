@@ -11,7 +11,7 @@ from rich.text import Text
 from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.ctl.asking.terms_request import request
-from nvshare.ctl.options.terms import meant
+from nvshare.ctl.options.terms import answer, meant
 from nvshare.ctl.top.feed import Feed
 from nvshare.ctl.top.figures import Colors, shares
 from nvshare.ctl.top.sections import SORTINGS, Look, in_sorting, name_of, overview, section
@@ -257,7 +257,7 @@ class Screen:
         except ValueError as error:
             self.feed.said = str(error)
             return
-        self.feed.set_terms(asked, f"{command} of {program.member_of}: {value.strip()}")
+        self.feed.set_terms(asked, answer(command, program.member_of, value.strip()))
 
     def _change_quantum(self, *, longer: bool) -> None:
         device = self._chosen()
