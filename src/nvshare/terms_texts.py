@@ -117,5 +117,8 @@ def gang_of(text: str) -> str:
     """The name of a gang, with or without how many processes it has, that a text means; which is that text."""
     match = _GANG.fullmatch(text)
     if match is None or not (match[1] is None or 2 <= int(match[1]) <= _MOST_PROCESSES):
-        raise ValueError(f"{text!r} is neither NAME nor NAME:SIZE with 2 to {_MOST_PROCESSES} processes")
+        raise ValueError(
+            f"{text!r} is neither NAME nor NAME:SIZE with 2 to {_MOST_PROCESSES} processes; "
+            "a NAME is made of visible ASCII characters"
+        )
     return text

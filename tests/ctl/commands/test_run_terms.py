@@ -82,7 +82,7 @@ def test_all_that_one_run_starts_counts_together(run_dir: RunDir) -> None:
         ("--gang", "job:65", "'job:65' is neither"),
         ("--gang", "job:x", "'job:x' is neither"),
         ("--gang", ":4", "':4' is neither"),
-        ("--gang", "a b", "'a b' is neither"),
+        ("--gang", "a b", "'a b' is neither NAME nor NAME:SIZE with 2 to 64 processes; a NAME is made of visible"),
     ],
 )
 def test_usage(run_dir: RunDir, option: str, value: str, said: str) -> None:
