@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -14,8 +14,9 @@ from nvshare import admin_channel
 from nvshare.admin import admin_pb2_grpc
 from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
+from nvshare.process_state import is_stopped, remedy
 from nvshare.scheduler_process import only_for_clients
-from nvshare.unix_sockets import distrust, grpc_address
+from nvshare.unix_sockets import distrust, grpc_address, listening_pid
 
 RPC_TIMEOUT = 10.0
 """Seconds after which a scheduler that accepted the connection but does not answer is reported."""
@@ -83,7 +84,7 @@ def _accepts(path: Path) -> bool:
         except PermissionError:
             raise
         except TimeoutError as error:
-            raise CommandError(f"the scheduler at {path} accepts no connection within {RPC_TIMEOUT:g} s") from error
+            raise _silent(path, "accepts no connection") from error
         except OSError as error:
             raise CommandError(
                 f"{path} is no usable socket path ({error.strerror or error}); choose another --run-dir"
@@ -116,6 +117,16 @@ def no_scheduler(paths: Sequence[Path]) -> CommandError:
     )
 
 
+def _silent(path: Path, what: str) -> CommandError:
+    """Somebody listens at this socket, and was asked in vain."""
+    pid = 0
+    with suppress(OSError):
+        pid = listening_pid(path) or 0
+    if pid and is_stopped(pid):
+        return CommandError(f"the scheduler at {path}, pid {pid}, is {remedy(pid)}")
+    return CommandError(f"the scheduler at {path} {what} within {RPC_TIMEOUT:g} s; see its log")
+
+
 def _explain(error: grpc.RpcError, path: Path) -> CommandError:
     code, details = error.code(), error.details()
     match code:
@@ -126,7 +137,7 @@ def _explain(error: grpc.RpcError, path: Path) -> CommandError:
         case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND | grpc.StatusCode.FAILED_PRECONDITION:
             return CommandError(str(details))
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return CommandError(f"the scheduler at {path} did not answer within {RPC_TIMEOUT:g} s; see its log")
+            return _silent(path, "did not answer")
         case grpc.StatusCode.UNIMPLEMENTED:
             return CommandError(f"the scheduler at {path} does not know this request; it is of another version")
         case _:

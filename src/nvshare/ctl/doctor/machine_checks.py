@@ -98,7 +98,7 @@ def _scheduler(machine: Machine) -> Iterator[Finding]:
 def _answer(scheduler: Scheduler, own_version: str) -> Finding:
     """Whether one answers, and which."""
     if scheduler.error:
-        return Finding(_PROBLEM, "scheduler", scheduler.error, "nvshare-ctl status says the same; see its log")
+        return Finding(_PROBLEM, "scheduler", scheduler.error)
     if scheduler.only_for_clients:
         what = f"one answers at {scheduler.run_dir}, which has only what its clients need, as in a container"
         return Finding(_OK, "scheduler", what)

@@ -193,13 +193,13 @@ def _scheduler(run_dirs: Sequence[RunDir]) -> tuple[Scheduler, admin_pb2.Status]
     """The one that answers, else one that died, with what it says."""
     died = next(filter(left_behind, run_dirs), run_dirs[-1])
     run_dir = next(filter(answers, run_dirs), died)
-    nobody = Scheduler(str(run_dir.root), False, distrust(run_dir.root), "", 0, (), (), frozenset(), 0, ())
+    nobody = Scheduler(str(run_dir.root), False, "", "", 0, (), (), frozenset(), 0, ())
     nothing = admin_pb2.Status()
     if not answers(run_dir):
-        return replace(nobody, error=nobody.error or _unusable(run_dir), left=left_behind(run_dir)), nothing
+        return replace(nobody, error=_unusable(run_dir), left=left_behind(run_dir)), nothing
     if only_for_clients(run_dir):
         only = (_socket(run_dir.client_socket, 0o666),)
-        return replace(nobody, answers=True, error="", sockets=only, only_for_clients=True), nothing
+        return replace(nobody, answers=True, sockets=only, only_for_clients=True), nothing
     from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
 
     sockets = (
@@ -249,7 +249,9 @@ def _swap_dir(status: admin_pb2.Status) -> SwapDir:
 
 
 def _unusable(run_dir: RunDir) -> str:
-    """Why this user can't come to a scheduler's socket; empty: there is none."""
+    """Why this user can't or shouldn't come to a scheduler's socket, and what to do; empty: there is none."""
+    if reason := distrust(run_dir.root):
+        return f"{reason}; choose another --run-dir"
     try:
         accepts(run_dir.client_socket)
     except SchedulerStartError as error:

@@ -13,14 +13,12 @@ from nvshare.admin import admin_pb2
 from nvshare.ctl.doctor.observation import Seen, with_environment, with_maps
 from nvshare.ctl.doctor.program_facts import Awake, Program, Stopped
 from nvshare.paths import RunDir
+from nvshare.process_state import STOPPED, TRACED, state
 from nvshare.scheduler_process import SchedulerStartError, accepts
 from nvshare.unix_sockets import listening_pid
 
 _PROC = Path("/proc")
 _HOLDING = ("holding", "leaving", "unresponsive")
-_STATE = 0
-"""Field of ``/proc/PID/stat``, counted from the one behind the name."""
-_STOPPED, _TRACED = "T", "t"
 _ENDED = ("", "Z", "X")
 """Nothing of it runs; its parent may not have asked for its status yet."""
 
@@ -97,7 +95,7 @@ def left_behind(run_dir: RunDir) -> str:
     """What a scheduler that does not answer left in its run directory; empty: nothing, it ended in order."""
     with suppress(OSError, ValueError):
         pid = int(run_dir.pid_file.read_text())
-        if _state(pid) not in _ENDED:
+        if state(pid) not in _ENDED:
             return f"its pid {pid} runs, and takes no programs"
         return f"its pid {pid} does not run any more"
     return "it left its socket" if os.path.lexists(run_dir.client_socket) else ""
@@ -112,9 +110,9 @@ def stopped(status: admin_pb2.Status) -> tuple[Stopped, ...]:
         roles = [(each.pid, each.command, f"holds {gpu}") for each in device.clients if each.state in _HOLDING]
         roles += [(each.pid, each.command, f"is awaited on {gpu}") for each in device.awaited]
         for pid, command, role in roles:
-            state = _state(pid)
-            if state in (_STOPPED, _TRACED):
-                found.append(Stopped(pid, command, role, waiting, state == _TRACED))
+            seen = state(pid)
+            if seen in (STOPPED, TRACED):
+                found.append(Stopped(pid, command, role, waiting, seen == TRACED))
     return tuple(found)
 
 
@@ -126,9 +124,3 @@ def awake(status: admin_pb2.Status) -> tuple[Awake, ...]:
             if client.awake_reason:
                 pids.setdefault(client.awake_reason, {})[client.pid] = None
     return tuple(Awake(tuple(listed), reason) for reason, listed in pids.items())
-
-
-def _state(pid: int) -> str:
-    with suppress(OSError):
-        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[_STATE]
-    return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from nvshare.admin import admin_pb2
+from nvshare.process_state import is_stopped, remedy
 from nvshare.scheduler.core.snapshot import (
     ClientSnapshot,
     DeviceSnapshot,
@@ -19,7 +20,6 @@ from nvshare.scheduler.gpus.queries import Gpu
 from nvshare.scheduler.memberships import Origins
 from nvshare.scheduler.pods.allocations import Holding
 from nvshare.scheduler.pods.identity import Identity, Source
-from nvshare.scheduler.pods.processes import is_stopped
 from nvshare.scheduler.recovery.record import Recorded
 from nvshare.scheduler.registered_client import RegisteredClient
 
@@ -148,7 +148,7 @@ def _stopped(snapshot: ClientSnapshot, pid: int) -> tuple[str, ...]:
     """What to do about one that stands still, and has what others may want or does not bring its memory in."""
     moves = snapshot.swap is not None and (snapshot.swap.leaving_bytes > 0 or snapshot.swap.still_seconds > 0)
     has = moves or snapshot.state in (ShownState.HOLDING, ShownState.LEAVING, ShownState.UNRESPONSIVE)
-    return (f"stopped (SIGSTOP or Ctrl-Z); it goes on with: kill -CONT {pid}",) if has and is_stopped(pid) else ()
+    return (remedy(pid),) if has and is_stopped(pid) else ()
 
 
 def _terms_message(terms: Terms, origins: Origins) -> admin_pb2.Terms:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nvshare.process_state import is_stopped
 from nvshare.scheduler.clients import reason
 from nvshare.scheduler.dispatcher import Dispatcher
-from nvshare.scheduler.pods.processes import is_stopped
 
 
 def for_memory(number: int, dispatcher: Dispatcher) -> str:

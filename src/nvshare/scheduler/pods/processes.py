@@ -36,14 +36,6 @@ def is_ending(pid: int, proc: Path = _PROC) -> bool:
         return True
 
 
-def is_stopped(pid: int, proc: Path = _PROC) -> bool:
-    """Whether a process stands still until somebody sends it SIGCONT; False if that can't be seen."""
-    try:
-        return (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_STATE] == b"T"
-    except (OSError, IndexError):
-        return False
-
-
 def this_boot() -> str:
     """A text that another boot of the machine does not have; empty if the kernel does not say it."""
     try:

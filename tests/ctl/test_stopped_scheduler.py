@@ -1,0 +1,31 @@
+"""A scheduler that somebody stopped: whatever asks it names that, and what lets it go on."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nvshare.paths import RunDir
+from tests.ctl.program import ctl
+from tests.scheduler.wire_client import Scheduler
+from tests.stopping import stop
+
+COMMANDS = [["status"], ["timeline"], ["set", "quantum", "3"], ["sleep", "chat"]]
+
+
+@pytest.mark.usefixtures("libraries")
+def test_it_is_named(run_dir: RunDir) -> None:
+    """The commands say it in one line, doctor as a problem."""
+    with Scheduler(run_dir.root / "run") as scheduler, ThreadPoolExecutor(len(COMMANDS) + 1) as pool:
+        stop(scheduler.process.pid)
+        pid, asked = scheduler.process.pid, scheduler.run_dir
+        doctor = pool.submit(ctl, asked, "doctor", "-o", "json")
+        for done in pool.map(lambda words: ctl(asked, *words), COMMANDS):
+            what = f"the scheduler at {asked.admin_socket}, pid {pid}, is stopped (SIGSTOP or Ctrl-Z)"
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr == f"nvshare-ctl: {what}; it goes on with: kill -CONT {pid}\n"
+        findings = json.loads(doctor.result().stdout)["findings"]
+    (said,) = [finding["what"] for finding in findings if finding["subject"] == "scheduler"]
+    assert f"{what}; it goes on with: kill -CONT {pid}" == said
