@@ -349,19 +349,35 @@ def test_stale_socket(run_dir: RunDir) -> None:
     assert ctl(run_dir, "status").returncode == 3
 
 
-def test_not_permitted(run_dir: RunDir, answers: Answers, tool: Callable[[str], str]) -> None:
-    """Another user's scheduler: says so, exit code 4."""
+@pytest.mark.parametrize(
+    ("arguments", "socket", "said"),
+    [
+        (["status"], "status/status.sock", "no permission to use "),
+        (["status", "-o", "json"], "status/status.sock", "no permission to use "),
+        (["timeline"], "status/status.sock", "no permission to use "),
+        (["set", "quantum", "3"], "admin/admin.sock", "no permission to command the scheduler at "),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_not_permitted(
+    run_dir: RunDir, answers: Answers, tool: Callable[[str], str], arguments: list[str], socket: str, said: str
+) -> None:
+    """Another user's scheduler: says which socket it needs, exit code 4."""
     # Root passes every mode unless it gives that right up.
     rights = [tool("setpriv"), "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-    run_dir.admin_socket.parent.chmod(0)
+    folders = run_dir.admin_socket.parent, run_dir.status_socket.parent
+    folders[1].mkdir()
+    for folder in folders:
+        folder.chmod(0)
     try:
-        command = [*rights, *COMMAND, "status"]
+        command = [*rights, *COMMAND, *arguments]
         done = subprocess.run(command, env=environment(run_dir), capture_output=True, text=True, check=False)
     finally:
-        run_dir.admin_socket.parent.chmod(0o700)
+        for folder in folders:
+            folder.chmod(0o700)
     assert done.returncode == 4
-    assert "no permission" in done.stderr
-    assert str(run_dir.admin_socket) in done.stderr
+    assert done.stderr.startswith(f"nvshare-ctl: {said}{run_dir.root / socket}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_refused(run_dir: RunDir, answers: Answers) -> None:

@@ -37,7 +37,7 @@ def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator
 
 
 def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
-    locked: Path | None = None
+    locked: CommandError | None = None
     distrusted = ""
     for run_dir in run_dirs:
         if reason := distrust(run_dir.root):
@@ -46,18 +46,19 @@ def _find(run_dirs: Sequence[RunDir], only_to_read: bool) -> Path:
         try:
             if _accepts(run_dir.admin_socket):
                 return run_dir.admin_socket
-            locked = None
+            continue
         except PermissionError:
-            locked = run_dir.admin_socket
-            # The folder stays when its scheduler ends. The other socket tells whether one runs.
-            if not _is_open(run_dir.status_socket):
+            pass
+        # The folder stays when its scheduler ends. The other socket tells whether one runs.
+        try:
+            if not _accepts(run_dir.status_socket):
                 continue
             if only_to_read:
                 return run_dir.status_socket
-            break
-    if locked is not None:
-        raise _not_permitted(locked)
-    raise _nobody(run_dirs, distrusted)
+            raise _may_not_command(run_dir)
+        except PermissionError:
+            locked = locked or (_may_not_look(run_dir) if only_to_read else _may_not_command(run_dir))
+    raise locked or _nobody(run_dirs, distrusted)
 
 
 def _nobody(run_dirs: Sequence[RunDir], distrusted: str) -> CommandError:
@@ -92,17 +93,18 @@ def _accepts(path: Path) -> bool:
     return True
 
 
-def _is_open(path: Path) -> bool:
-    try:
-        return _accepts(path)
-    except PermissionError:
-        return False
-
-
-def _not_permitted(path: Path) -> CommandError:
+def _may_not_command(run_dir: RunDir) -> CommandError:
     return CommandError(
-        f"no permission to command the scheduler at {path}: it takes commands from its own user only; "
+        f"no permission to command the scheduler at {run_dir.admin_socket}: it takes commands from its own user only; "
         f"try again as that user (sudo nvshare-ctl ...)",
+        ExitCode.NOT_PERMITTED,
+    )
+
+
+def _may_not_look(run_dir: RunDir) -> CommandError:
+    return CommandError(
+        f"no permission to use {run_dir.status_socket}, where every user may ask what a scheduler does: let others "
+        f"through the folders above it (chmod o+x), or try again as the scheduler's user (sudo nvshare-ctl ...)",
         ExitCode.NOT_PERMITTED,
     )
 
