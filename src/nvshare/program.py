@@ -6,10 +6,11 @@ import codecs
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, NoReturn, TextIO
 
 _PLAIN = {"█": "#", "▌": "#", "▐": "#", "▓": "%", "▒": ":", "▚": "x", "░": ".", "·": ".", "━": "=", "╌": "-", "…": "~"}
 """What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
@@ -20,7 +21,8 @@ _SIZE = re.compile("0*[1-9][0-9]{0,3}")
 
 
 def run_program(name: str, environment: MutableMapping[str, str], work: Callable[[], None]) -> None:
-    """Does the work; output that can't be written ends it with one line on stderr and exit code 1.
+    """Does the work. Output that can't be written ends it with one line on stderr and exit code 1; where its reader has
+    gone, as by SIGPIPE, which shells show as 141.
 
     From the environment it takes what is no size of a terminal: then the terminal itself is asked.
     """
@@ -38,9 +40,16 @@ def run_program(name: str, environment: MutableMapping[str, str], work: Callable
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except SystemExit as end:
+        # What reads command lines takes it for an exit with 1.
+        if isinstance(end.__context__, BrokenPipeError):
+            _end_by_sigpipe()
+        raise
     except OSError as error:
         if not _refuses(sys.stdout):
             raise
+        if isinstance(error, BrokenPipeError):
+            _end_by_sigpipe()
         complain(name, f"the output can't be written: {error.strerror}")
         sys.exit(1)
     finally:
@@ -77,6 +86,14 @@ def complain(name: str, text: str) -> None:
     """One line on stderr, if anybody is there to read it."""
     with suppress(OSError):
         print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+
+def _end_by_sigpipe() -> NoReturn:
+    """As other programs end. Python ignores the signal, since sockets raise it, too."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGPIPE)
+    # Where it is blocked.
+    sys.exit(128 + signal.SIGPIPE)
 
 
 def _replace_closed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,13 +81,30 @@ def test_full_disk_for_errors(run_dir: RunDir) -> None:
         assert run(run_dir, "nvshare.ctl", "status", stderr=full.fileno()).returncode == 3
 
 
-def test_reader_that_went_away(run_dir: RunDir, answers: Answers) -> None:
-    """As in ``nvshare-ctl status | head -1``: nothing is said about it."""
+@pytest.mark.parametrize("clients", [1, 1000], ids=["little", "much"])
+@pytest.mark.parametrize("command", [["status"], ["status", "-o", "json"], ["status", "--help"]], ids=" ".join)
+def test_reader_that_went_away(run_dir: RunDir, answers: Answers, command: list[str], clients: int) -> None:
+    """As in ``nvshare-ctl status | head -1``: nothing is said, and it ends as others do, however much it had to say."""
+    answers.status.devices[0].clients.extend([answers.status.devices[0].clients[0]] * (clients - 1))
+    done = run_unread(run_dir, "nvshare.ctl", *command)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_reader_that_went_away_for_every_program(run_dir: RunDir, name: str) -> None:
+    """Those whose command line another process reads show what a shell would show of that."""
+    done = run_unread(run_dir, PROGRAMS[name], "--help")
+    assert (done.returncode in (-signal.SIGPIPE, 128 + signal.SIGPIPE), done.stderr) == (True, "")
+
+
+def run_unread(run_dir: RunDir, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program whose output nobody reads any more."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = run(run_dir, "nvshare.ctl", "status", stdout=writer)
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (1, "")
+    try:
+        return run(run_dir, module, *arguments, stdout=writer)
+    finally:
+        os.close(writer)
 
 
 PLAIN = [

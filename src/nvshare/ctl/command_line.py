@@ -29,7 +29,8 @@ Several programs share a GPU: start them, see who holds it and who waits, and se
   nvshare-ctl simulate -- ./program     a program on simulated GPUs
 
 [bold]Exit codes:[/bold] 0 done, 1 refused or failed, 2 wrong command line, 3 no scheduler runs, \
-4 not permitted to command it, 125 to 127 see run --help, 130 Ctrl-C.
+4 not permitted to command it, 125 to 127 see run --help, 130 Ctrl-C, 141 who read \
+the output has gone.
 """
 
 

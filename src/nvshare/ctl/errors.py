@@ -26,6 +26,8 @@ class ExitCode(IntEnum):
     """``run`` did not find the command."""
     INTERRUPTED = 130
     """Ctrl-C."""
+    UNREAD = 141
+    """Whoever read the output has gone, as in ``| head -1``: it ends by SIGPIPE, which shells show so."""
 
 
 class CommandError(Exception):
