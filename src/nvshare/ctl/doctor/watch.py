@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,9 @@ _SLOW_TICK_SECONDS = 0.05
 _SLOW_AFTER_SECONDS = 30.0
 _NVML_SECONDS = 0.1
 _SET_CHILD_SUBREAPER = 36
+_PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_BY_KERNEL = 0x80
+"""SI_KERNEL of sigaction(2)."""
 _FOR_ALL = 0o1777
 
 
@@ -62,8 +65,8 @@ def run(executable: str, command: list[str], environment: Mapping[str, str]) -> 
         _adopt_orphans()
         child = _start(executable, command, {**environment, paths.REPORT: str(folder)})
         family = Family(os.getpid(), environment.get(paths.SIMGPU_DIR, ""))
-        with _signals_passed_on(child):
-            status = _watch(child, family, own_pids=_sees_pids_of_nvml(environment))
+        with _signals_passed_on(child) as pass_on:
+            status = _watch(child, family, pass_on, own_pids=_sees_pids_of_nvml(environment))
         left = family.living()
         code = os.waitstatus_to_exitcode(status)
         seen = _with_command(family.all(), child, executable, command)
@@ -106,21 +109,24 @@ def _start(executable: str, command: list[str], environment: Mapping[str, str]) 
 
 
 @contextmanager
-def _signals_passed_on(child: int) -> Iterator[None]:
-    """What a terminal sends comes to the command by itself, what is meant for this process goes on to it."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+def _signals_passed_on(child: int) -> Iterator[Callable[[], None]]:
+    """A function that passes on to the command the signals that came for this process. Until then they wait."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
 
-    def pass_on(number: int, _frame: object) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(child, number)
+    def pass_on() -> None:
+        while (came := signal.sigtimedwait(_PASSED_ON, 0)) is not None:
+            # What a terminal sends, the kernel sends to the command as well.
+            if came.si_code != _BY_KERNEL:
+                with suppress(ProcessLookupError):
+                    os.kill(child, came.si_signo)
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        before[number] = signal.signal(number, pass_on)
     try:
-        yield
+        yield pass_on
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        # The command has ended.
+        while signal.sigtimedwait(_PASSED_ON, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _sees_pids_of_nvml(environment: Mapping[str, str]) -> bool:
@@ -128,7 +134,7 @@ def _sees_pids_of_nvml(environment: Mapping[str, str]) -> bool:
     return paths.SIMGPU_DIR in environment or in_first_pid_namespace()
 
 
-def _watch(child: int, family: Family, *, own_pids: bool) -> int:
+def _watch(child: int, family: Family, pass_on: Callable[[], None], *, own_pids: bool) -> int:
     """Until the command ends; its wait status."""
     contexts = _Contexts()
     if own_pids:
@@ -142,6 +148,7 @@ def _watch(child: int, family: Family, *, own_pids: bool) -> int:
             readable, _, _ = select.select([ended], [], [], _SLOW_TICK_SECONDS if slow else _TICK_SECONDS)
             if readable:
                 return _reap(child)
+            pass_on()
             _reap_orphans(child)
     finally:
         os.close(ended)
