@@ -14,6 +14,7 @@ from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
 from tests.polling import poll_until
 
+STOPPED = "stopped (SIGSTOP or Ctrl-Z); it goes on with: kill -CONT 71"
 ASLEEP = admin_pb2.Client(state="asleep", asleep_seconds=1.5)
 
 
@@ -57,13 +58,15 @@ def test_until_it_is_asleep(run_dir: RunDir, answers: Answers, client: admin_pb2
     ("becomes", "reason"),
     [
         (admin_pb2.Client(awake_reason="its work on the device did not end"), "its work on the device did not end"),
-        (admin_pb2.Client(state="waiting"), "it is waiting"),
+        (admin_pb2.Client(state="waking"), "it is waking"),
+        (admin_pb2.Client(state="holding"), "it is holding, and was not idle for 5.0 s"),
+        (admin_pb2.Client(state="holding", notices=["other", STOPPED]), f"it is {STOPPED}"),
     ],
 )
 def test_why_it_stays_awake(
     run_dir: RunDir, answers: Answers, client: admin_pb2.Client, becomes: admin_pb2.Client, reason: str
 ) -> None:
-    """A reason of an earlier time does not count; nobody waits for one that is needed."""
+    """A reason of an earlier time does not count. One that is needed or stopped is not waited for, others not long."""
     client.awake_reason = "a thread of it was in the driver"
     done = said(run_dir, answers, client, "sleep", "train@0", becomes=becomes)
     assert (done.returncode, done.stdout) == (1, "")
@@ -84,7 +87,32 @@ def test_it_ends(run_dir: RunDir, answers: Answers, client: admin_pb2.Client, co
     if command == "wake":
         client.MergeFrom(ASLEEP)
     done = said(run_dir, answers, client, command, "train", becomes=admin_pb2.Client(member_of="other@0"))
-    assert (done.returncode, done.stderr) == (1, "nvshare-ctl: train has ended\n")
+    wanted = "asleep" if command == "sleep" else "awake"
+    assert (done.returncode, done.stderr) == (1, f"nvshare-ctl: train is not {wanted}: it has ended\n")
+
+
+def test_one_that_has_the_lock_because_nobody_waits(
+    run_dir: RunDir, answers: Answers, client: admin_pb2.Client
+) -> None:
+    """It gives it back when it has been idle for a second, and so whether it is busy is not seen before."""
+    client.state, client.pinned_bytes = "holding", 0
+    done = said(run_dir, answers, client, "sleep", "train", becomes=ASLEEP)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "train is asleep\n", "")
+
+
+def test_one_that_is_stopped_does_not_wake(run_dir: RunDir, answers: Answers, client: admin_pb2.Client) -> None:
+    """That is said at once, and nothing of room."""
+    client.MergeFrom(ASLEEP)
+    done = said(run_dir, answers, client, "wake", "train", becomes=admin_pb2.Client(state="waking", notices=[STOPPED]))
+    assert (done.returncode, done.stderr) == (1, f"nvshare-ctl: train is not awake: pid 71: it is {STOPPED}\n")
+
+
+def test_names_of_the_same_process(run_dir: RunDir, answers: Answers, client: admin_pb2.Client) -> None:
+    """What is true of several is said once."""
+    client.state = "waking"
+    done = ctl(run_dir, "sleep", "train", "train", "pid:71")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "nvshare-ctl: train and pid:71 are not asleep: pid 71: it is waking\n"
 
 
 def test_several(run_dir: RunDir, answers: Answers, client: admin_pb2.Client) -> None:

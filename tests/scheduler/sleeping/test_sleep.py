@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.admin import admin_pb2
+from nvshare.process_state import remedy
 from nvshare.protocol import wire
 from tests.polling import poll_until
 from tests.scheduler.sleeping.sleepy import (
@@ -61,6 +63,16 @@ def test_many_at_a_time(scheduler: Scheduler, start: Start) -> None:
     first.process.process.send_signal(signal.SIGCONT)
     first.door.is_closed = first.obeys = True
     first.falls_asleep().wakes()
+
+
+def test_one_that_is_stopped_is_to_wake(scheduler: Scheduler, start: Start) -> None:
+    """That it can't is shown at once, with what lets it go on."""
+    client = Sleepy(start(), scheduler).come()
+    client.falls_asleep()
+    client.process.stop()
+    scheduler.admin.Wake(admin_pb2.SleepRequest(name=f"pid:{client.process.pid}"), timeout=TIMEOUT_SECONDS)
+    [shown] = scheduler.status().devices[0].clients
+    assert (shown.state, list(shown.notices)) == ("waking", [remedy(client.process.pid)])
 
 
 def test_two_gpus(scheduler: Scheduler, start: Start) -> None:

@@ -145,9 +145,9 @@ def _client_message(
 
 
 def _stopped(snapshot: ClientSnapshot, pid: int) -> tuple[str, ...]:
-    """What to do about one that stands still, and has what others may want or does not bring its memory in."""
+    """What to do about one that stands still, and has what others may want, or is to bring its memory in or to wake."""
     moves = snapshot.swap is not None and (snapshot.swap.leaving_bytes > 0 or snapshot.swap.still_seconds > 0)
-    has = moves or snapshot.state in (ShownState.HOLDING, ShownState.LEAVING, ShownState.UNRESPONSIVE)
+    has = moves or snapshot.state not in (ShownState.IDLE, ShownState.WAITING, ShownState.ASLEEP)
     return (remedy(pid),) if has and is_stopped(pid) else ()
 
 
