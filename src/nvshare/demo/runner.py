@@ -47,7 +47,7 @@ def run(real: bool, output: Path, environment: Mapping[str, str], watch_clients:
     """
     console = Console(highlight=False)
     with stage.folder(output):
-        with processes.ending_on_signals(), stage.scratch() as name:
+        with stage.scratch() as name:
             scratch = Path(name)
             if real:
                 report = _run_real(console, _real(environment), scratch, watch_clients)

@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
+import pytest
+
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers, example, serving
 from tests.ctl.program import COMMAND, environment
@@ -77,6 +79,22 @@ def test_live_in_a_terminal(run_dir: RunDir) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(10) == 130
         assert "Traceback" not in terminal.output()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT])
+def test_signals_restore_the_terminal(run_dir: RunDir, number: signal.Signals) -> None:
+    """It ends by the signal, as it would by itself, and the cursor is there again."""
+    command = [*COMMAND, "status", "--watch"]
+    with (
+        serving(run_dir, Answers(example())),
+        in_terminal(command, environment(run_dir, TERM="xterm-256color")) as terminal,
+    ):
+        poll_until(lambda: "quantum" in terminal.output(), "the state", 30)
+        terminal.process.send_signal(number)
+        assert terminal.process.wait(10) == (130 if number == signal.SIGINT else -number)
+        output = terminal.output()
+        assert 0 <= output.rfind("\x1b[?25l") < output.rfind("\x1b[?25h")
+        assert "Traceback" not in output
 
 
 def test_a_terminal_that_cannot_draw_over_what_is_there(run_dir: RunDir) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from rich.console import Console, RenderableType
 
+from nvshare import interrupts
 from nvshare.ctl.errors import CommandError
 
 _IN, _OUT = 0, 1
@@ -28,8 +29,7 @@ _ENTER: Final = b"\x1b[?1049h\x1b[?25l\x1b[?7l"
 _LEAVE: Final = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 _WOKEN: Final = 0
 """In the pipe of signals' numbers: another thread has something."""
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_OTHERS: Final = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+_SIGNALS: Final = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 _KEY: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Za-z]|.", re.DOTALL)
 _NAMES: Final = {
     "\x1b[A": "up",
@@ -50,22 +50,12 @@ _NAMES: Final = {
 }
 
 
-class _Ended(BaseException):
-    """A signal that ends the program. The terminal is put back before it does."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 class Terminal:
     """The terminal, while it is this program's; see ``whole_terminal``."""
 
     def __init__(self) -> None:
         self._drawn: list[str] = []
         self._size = (0, 0)
-        self._ending = False
-        """Signals that would end the program do nothing any more."""
         self._before: list[Any] = []
         """The terminal's modes; empty: it is as it was."""
         self._reading, self._writing = os.pipe()
@@ -137,24 +127,10 @@ class Terminal:
             self._before = []
 
     def listen(self) -> None:
-        """Takes the signals. Those that end the program raise: it may be anywhere, also in a write that waits."""
+        """Takes the signals that change the screen."""
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        for number in _ENDING:
-            signal.signal(number, self._end)
-        for number in _OTHERS:
+        for number in _SIGNALS:
             signal.signal(number, _only_wake)
-
-    def listen_no_more(self) -> None:
-        """What comes next must not be interrupted.
-
-        The handlers stay: Python complains of a signal that has come when it is ignored before its handler was called.
-        """
-        self._ending = True
-
-    def _end(self, number: int, _frame: FrameType | None) -> None:
-        if not self._ending:
-            self._ending = True
-            raise _Ended(number)
 
     def _act(self, number: int) -> None:
         match number:
@@ -182,27 +158,22 @@ def whole_terminal(instead: str) -> Iterator[Terminal]:
         raise CommandError(f"top needs a terminal; for scripts and files there is: {instead}")
     if Console().is_dumb_terminal:
         raise CommandError(f"top needs a terminal that draws over what is there, unlike TERM=dumb; there is: {instead}")
-    terminal, ended = Terminal(), 0
-    before = {number: signal.getsignal(number) for number in _ENDING + _OTHERS}
-    try:
+    terminal = Terminal()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    # Those that end the program raise: it may be anywhere, also in a write that waits.
+    with interrupts.Raised() as raised:
         try:
             try:
                 terminal.listen()
                 terminal.enter()
                 yield terminal
             finally:
-                terminal.listen_no_more()
+                raised.no_more()
         finally:
             terminal.leave()
-    except _Ended as end:
-        ended = end.number
-    signal.set_wakeup_fd(-1)
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    if ended == signal.SIGINT:
-        raise KeyboardInterrupt
-    if ended:
-        signal.raise_signal(ended)
+            signal.set_wakeup_fd(-1)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _keys() -> list[str]:
@@ -211,7 +182,7 @@ def _keys() -> list[str]:
         typed = os.read(_IN, 1024)
     if not typed:
         # The other end of the terminal is gone.
-        raise _Ended(signal.SIGHUP)
+        raise interrupts.Ended(signal.SIGHUP)
     return [_NAMES.get(key, key) for key in _KEY.findall(typed.decode(errors="replace"))]
 
 

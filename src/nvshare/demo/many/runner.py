@@ -55,7 +55,7 @@ def run(programs: int, output: Path, environment: Mapping[str, str], ask: Schedu
     """
     console = Console(highlight=False)
     with stage.folder(output):
-        with processes.ending_on_signals(), stage.scratch() as name:
+        with stage.scratch() as name:
             scratch = Path(name)
             setup = _setup(environment, scratch / "devices", gpu_mib)
             log = scratch / "programs.log"
