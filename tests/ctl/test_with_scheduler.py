@@ -61,7 +61,6 @@ def test_settings_take_effect(scheduler: Scheduler) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["quantum", "1e12"], "1e+12"),
         (["quantum", "3", "--device", "GPU-unknown"], "GPU-unknown"),
         (["policy", "off", "--device", "GPU-unknown"], "GPU-unknown"),
         (["weight", "2", "\udcff"], "udcff' is unknown; known containers: none yet"),

@@ -122,7 +122,7 @@ def test_unusable_run_directory(tmp_path: Path, what: str) -> None:
     [
         (("--policy", "fair"), "fair", "'auto', 'exclusive', 'off'"),
         (("--quantum", "0"), "quantum 0 s", "from 0.01 to 86400 s"),
-        (("--quantum", "nan"), "quantum nan s", "from 0.01 to 86400 s"),
+        (("--quantum", "nan"), "'nan' is no number", ""),
         (("--quantum", "long"), "'long' is no number", ""),
         (("--log-format", "xml"), "xml", "'text', 'json'"),
         (("--legacy-device", "0"), "'0' is no device UUID", "GPU-xxxxxxxx-"),

@@ -39,9 +39,11 @@ def scheduler(run_dir: RunDir) -> Iterator[Scheduler]:
 
 
 @contextmanager
-def top(run_dir: RunDir, *options: str, columns: int = 80, lines: int = 24, **more: str) -> Iterator[Terminal]:
+def top(
+    run_dir: RunDir, *options: str, interval: str = "0.1", columns: int = 80, lines: int = 24, **more: str
+) -> Iterator[Terminal]:
     """The program in a terminal of this size, when it has drawn what the scheduler says."""
-    command = [*COMMAND, "top", "--interval", "0.1", *options]
+    command = [*COMMAND, "top", "--interval", interval, *options]
     variables = environment(run_dir, TERM="xterm-256color", **more)
     with in_session(command, variables, columns, lines) as terminal:
         shows(terminal, "nvshare 0", "quit")
@@ -189,7 +191,7 @@ def test_whoever_may_not_command_is_told(run_dir: RunDir) -> None:
 def test_resize(scheduler: Scheduler) -> None:
     """A window of another size is drawn anew, whole, at once."""
     holder_and_waiter(scheduler)
-    with top(scheduler.run_dir, "--interval", "60") as terminal:
+    with top(scheduler.run_dir, interval="60") as terminal:
         for columns, lines in ((132, 40), (60, 15)):
             terminal.resize(columns, lines)
             poll_until(lambda lines=lines: len(terminal.lines()) == lines, "as many lines as there are now")  # type: ignore[misc]
@@ -292,7 +294,7 @@ def test_sleep_and_wake(scheduler: Scheduler) -> None:
 
 def test_nobody_to_wake_it(scheduler: Scheduler) -> None:
     """Without a shell nothing can stop it: Ctrl-Z draws everything again."""
-    with top(scheduler.run_dir, "--interval", "60") as terminal:
+    with top(scheduler.run_dir, interval="60") as terminal:
         drawn = len(terminal.output())
         terminal.press(b"\x1a")
         poll_until(lambda: "q quit" in terminal.output()[drawn:], "it is drawn again", timeout=20)
