@@ -152,6 +152,19 @@ def test_others_sleep_for_one_that_lacks_room_though_its_turn_is_over() -> None:
     assert "allot B 12 as 1" in table.feed(FellAsleep(ord("D")))
 
 
+def test_a_holder_of_a_higher_class_makes_way_as_soon_as_a_slice_is_due() -> None:
+    """A is the only one that can sleep for E, which is in no line. A's turn would be over at 30 s."""
+    table = full()
+    for name in "ABCD":
+        sleep = SleepWhen.PRESSURE if name == "A" else SleepWhen.NEVER
+        table.feed(ContainerFound(ord(name), name, Terms(priority=Priority.HIGH, sleep=sleep)))
+    table.asks("A")
+    table.comes("E", 0)
+    table.feed(SleepOffered(ord("E"), ord("E")))
+    table.grows("E", 0)
+    assert until_said(table, "revoke A") == 20.0
+
+
 def test_who_came_first_of_a_class_has_its_slice() -> None:
     """B waits for its turn, and E for its context."""
     table = busy_crowd(Terms())
