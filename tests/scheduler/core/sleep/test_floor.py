@@ -37,7 +37,7 @@ def goes_on(machine: SleepMachine, slot: int, size: int, *, busy: bool) -> None:
 
 def play(policy: Policy, size: int, high: int, normal: int, *, busy: bool) -> SleepMachine:
     """So many programs of a high class are there, and never idle, when others come; two GiB are there, and a context
-    takes 640 MiB. ``busy``: neither are those."""
+    takes 640 MiB, as is soon measured. ``busy``: neither are those."""
     machine = SleepMachine()
     machine.start(
         policy=policy, after=None, reserve=16 * MIB, memory=(100, 0), sizes=[size] * high, foreign=14, busy=True
@@ -48,8 +48,9 @@ def play(policy: Policy, size: int, high: int, normal: int, *, busy: bool) -> Sl
         machine.come(slot=slot, size=size)
     end = machine.now + SECONDS
     while machine.now < end:
-        for slot in range(high, high + normal):
-            goes_on(machine, slot, size, busy=busy)
+        for slot in range(high + normal):
+            goes_on(machine, slot, size, busy=busy or slot < high)
+            machine.measure(slot=slot)
         machine.deliver_all()
         machine.wait(seconds=0.2)
         machine.deliver_all()

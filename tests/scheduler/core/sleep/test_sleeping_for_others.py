@@ -20,6 +20,7 @@ from nvshare.scheduler.core.events import (
     PinnedMeasured,
     ResidencyReported,
 )
+from nvshare.scheduler.core.records.memory import CONTEXT_SECONDS
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOffered, WakeWanted, Woke
 from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SleepWhen, Terms
@@ -46,6 +47,28 @@ def test_nobody_sleeps_for_others_before_it_has_rested() -> None:
     assert table.grows("E", 0) == []
     assert table.timer() == ["sleep A"]
     assert table.now == 1.0
+
+
+@pytest.mark.parametrize("larger", [False, True])
+def test_contexts_that_are_made_at_once_may_be_larger_than_assumed(larger: bool) -> None:
+    """Four are made, of which each may take twice what is assumed: a fifth one waits until that is known, rather than
+    that the driver has no room for it. If they do, somebody sleeps for it."""
+    table = sleepers(context=0.5)
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB))
+    said: list[str] = []
+    for name in "ABCDE":
+        table.comes(name)
+        table.feed(SleepOffered(ord(name), ord(name)))
+        said = table.grows(name, 0)
+        assert said == [] if name == "E" else said[0].endswith("as 1")
+    table.now = CONTEXT_SECONDS
+    for name in "ABCD":
+        table.has(name, 0, 0)
+        said += table.feed(PinnedMeasured(ord(name), GIB if larger else GIB // 2))
+    if larger:
+        assert said == ["sleep A"]
+        said = table.feed(FellAsleep(ord("A")))
+    assert "allot E 0 as 1" in said
 
 
 def test_nobody_sleeps_for_what_fits_all_the_same() -> None:

@@ -12,6 +12,8 @@ more is known. A growth fits if each of this does:
    wait as it does: it comes first. One that is asleep fits with its context when all others sleep that ever may, and
    so does the largest such context beside each client that never sleeps: no such one takes more. One that comes back
    is not kept asleep by its own size: it was there with it, and what its context takes was a guess.
+   While others are made of which nobody knows yet what they take, a first context waits until there is room for twice
+   what all of them are assumed to take.
 4. *Host memory.* Whichever client is wholly in, as much of the others can leave as lacks then.
 5. *Requests.* What is granted of memory requests is still there beside all that, host memory as it is.
 
@@ -44,7 +46,7 @@ from nvshare.scheduler.core.records.arenas import (
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
 from nvshare.scheduler.core.records.host import Host
-from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS, Memory
+from nvshare.scheduler.core.records.memory import CONTEXT_KNOWN_SECONDS, UNKNOWN_CONTEXTS, Memory
 
 UNASKED_BYTES: Final = 64 << 20
 """How much more than it asked for a client is admitted, or UNASKED_SHARE of it if that is more: many small allocations
@@ -163,6 +165,8 @@ class Admission:
 
     def is_ready(self, client: Client, now: float, slack_bytes: int = 0) -> bool:
         """Whether the growth that a client asked for is possible even at worst; if it were so much larger."""
+        if not client.memory.has_context and self._lacks_for_contexts(client, now):
+            return False
         return self._lacks(client, View(False, self._stuck(now), gone=tuple(self._estates)), slack_bytes) is None
 
     def _lacks(self, client: Client, view: View, slack_bytes: int = 0) -> Refusal | None:
@@ -327,6 +331,16 @@ class Admission:
         if not self._ledger.total_measured:
             return []
         return [each for each in self.clients.values() if each.memory.is_unmeasured(now)]
+
+    def _lacks_for_contexts(self, client: Client, now: float) -> bool:
+        """Whether a client's first context may have no room, though all that can move had left: others are being made,
+        and all of them may take more than is assumed."""
+        made = [each.memory.context_bytes for each in self._unmeasured(now)]
+        if not made or client.memory.asleep:
+            return False
+        own_bytes = client.memory.context_bytes
+        left_bytes = self._ledger.alone_bytes + sum(each.memory.ahead_bytes for each in self.clients.values())
+        return left_bytes - own_bytes < (UNKNOWN_CONTEXTS - 1) * (sum(made) + own_bytes)
 
     def _stuck(self, now: float) -> frozenset[int]:
         """Who does not say what it goes by."""
