@@ -6,6 +6,7 @@
 ``wake``      a request to a sleeping program, by the size of what it has
 ``files``     a request to a program whose host memory is in a file
 ``many``      more programs than there is room for contexts
+``rush``      programs that start at the same moment, with room for fewer contexts
 ``alike``     programs with the same data that sleep
 ``crowd``     programs that are never idle, with room for fewer contexts
 ``floor``     a program of normal priority beside such ones of a high one
@@ -28,6 +29,7 @@ EXPERIMENTS = {
     "wake": Experiment(sleepers.wake, 240),
     "files": Experiment(sleepers.files, 240),
     "many": Experiment(sleepers.many, 400),
+    "rush": Experiment(sleepers.rush, 240),
     "alike": Experiment(sleepers.alike, 240),
     "crowd": Experiment(sleepers.crowd, 300),
     "floor": Experiment(sleepers.floor, 400),

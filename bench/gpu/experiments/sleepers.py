@@ -22,6 +22,7 @@ SIZES = (0.25, 4, 20)
 """GiB; the first is what a program has that has nothing."""
 MANY = 40
 SLEEPS = 200
+RUSH, RUSH_CONTEXTS = 4, 3
 FILE_PROGRAMS = 3
 ALIKE = 4
 UNASKED_BYTES = 64 << 20
@@ -155,6 +156,28 @@ def many(place: Place, table: Table) -> None:
         "all",
         f"a request: median {statistics.median(seconds):.3f} s, most {max(seconds):.3f} s",
         {"right": right, "asleep": slept, "seconds": seconds},
+    )
+
+
+def rush(place: Place, table: Table) -> None:
+    """Programs that start at the same moment, with room for fewer contexts, and all compute."""
+    place.hog(left_for(place.unit, RUSH_CONTEXTS))
+    scheduler = place.scheduler(2)
+    begun = time.monotonic()
+    jobs = [place.start(f"job{number}", "job.py", scheduler.clients, kind(place), 0) for number in range(RUSH)]
+    place.there(*jobs)
+    there = time.monotonic() - begun
+    for job in jobs:
+        job.ask("hold", size=place.unit // 4)
+        request(job)
+    right = len({job.ask("digest")["digest"] for job in jobs})
+    table.row(
+        "rush",
+        f"{RUSH} programs that start at once, of which about {RUSH_CONTEXTS} contexts fit",
+        f"{RUSH} there in {there:.1f} s",
+        "all",
+        f"slept {sum(_sleeps(scheduler, job) for job in jobs)} times; {right} results",
+        {"seconds": there},
     )
 
 
