@@ -71,6 +71,23 @@ def test_it_dies_before_it_answers(
     peer.heard(footprint_bytes=grow.footprint_bytes, fixed_bytes=grow.fixed_bytes)
 
 
+def test_it_starts_between_two_schedulers(start_swapping: Start, fake_scheduler: FakeScheduler, other: Hog) -> None:
+    """Where the driver has no memory for its context, the first scheduler that it meets is asked for that."""
+    fake_scheduler.die()
+    other.leave(0)
+    program = start_swapping(**SMALL)
+    program.begin("use")
+    program.waits()
+    fake_scheduler.listen()
+    peer = MemoryPeer(fake_scheduler.register())
+    grow = peer.expect(wire.Grow)
+    assert (grow.footprint_bytes, grow.fixed_bytes) == (0, 0)
+    program.waits()
+    other.leave_all()
+    peer.allot(0, 0, grow.request)
+    assert program.answer() == "0"
+
+
 def test_it_dies_after_it_has_granted(start_swapping: Start, fake_scheduler: FakeScheduler, other: Hog) -> None:
     """And the room was not there yet: the next one is asked anew."""
     program = start_swapping(**SMALL)

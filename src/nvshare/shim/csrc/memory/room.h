@@ -84,7 +84,8 @@ static inline struct nvs_room_given nvs_room_given_fixed(uint64_t bytes)
 }
 /*
  * The driver has refused `bytes` of what was given as NVS_ROOM_IN: the scheduler is told, and some
- * time is given to it; one that is gone is waited for, and asked for all that is not in use yet.
+ * time is given to it; where there is none it is waited for, and asked for all that is not in use
+ * yet.
  * True: the driver is to be asked again, or (NVS_ROOM_OUT) it goes without. False: it has been
  * tried for long enough (some 10 s), nobody would make room, or the next scheduler refuses: the
  * driver's answer stands, and nothing is given any more.

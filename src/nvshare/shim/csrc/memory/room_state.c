@@ -19,7 +19,7 @@ bool nvs_room_state_asked(const struct nvs_room_state *state)
 
 bool nvs_room_state_lost(const struct nvs_room_state *state)
 {
-	return state->limited && state->link != NVS_ROOM_LINK_UP;
+	return state->link == NVS_ROOM_LINK_DOWN;
 }
 
 /*

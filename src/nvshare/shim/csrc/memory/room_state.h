@@ -111,7 +111,7 @@ struct nvs_room_state {
 void nvs_room_state_init(struct nvs_room_state *state);
 /* There is a scheduler to ask, and what it says counts. */
 bool nvs_room_state_asked(const struct nvs_room_state *state);
-/* There was one, and what it said counts until the next one comes. */
+/* There is none, and the next one is waited for where the driver has too little. */
 bool nvs_room_state_lost(const struct nvs_room_state *state);
 /* UP: with another scheduler, or the same one, which has forgotten all. */
 void nvs_room_state_link(struct nvs_room_state *state, int link);
