@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -161,6 +162,21 @@ def end_by_sigpipe() -> int:
     return 0
 
 
+def lose_stderr(reader: str) -> int:
+    """Has stderr lead into a pipe whose reader is ``gone``, or reads no more and has left it full (``idle``)."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while reader == "idle":
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    os.dup2(writing, 2)
+    os.close(writing)
+    if reader == "gone":
+        os.close(reading)
+    return 0
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     command.__name__: command
     for command in (
@@ -175,6 +191,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
         execute,
         threads,
         end_by_sigpipe,
+        lose_stderr,
         fork_daemon,
         close_all,
         take_places,
