@@ -133,7 +133,7 @@ NVS_HOOK(cuMemAllocPitch_v2, CUdeviceptr_v2 *dptr, size_t *pPitch, size_t WidthI
 				ElementSizeBytes);
 	swaps = nvs_memory_swaps(device);
 	if (!swaps && !nvs_memory_reserve(device, bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return nvs_lost_refusal(device);
 	if (swaps && (result = death(device)) != CUDA_SUCCESS)
 		return result;
 	result = nvs_memory_alloc_pitch(device, &pointer, &pitch, WidthInBytes, Height,
