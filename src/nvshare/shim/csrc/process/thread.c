@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 
 #define STACK_BYTES (1 << 20)
 
@@ -22,16 +24,38 @@ static __thread int before;
  */
 extern size_t __pthread_get_minstack(const pthread_attr_t *attributes) __attribute__((weak));
 
+struct beginning {
+	void *(*body)(void *argument);
+	void *argument;
+};
+
+/*
+ * It says its name itself: of a detached thread nobody else knows whether it has ended, and then
+ * nothing is where its pthread_t leads to.
+ */
+static void *begin(void *data)
+{
+	struct beginning beginning = *(struct beginning *)data;
+
+	free(data);
+	prctl(PR_SET_NAME, "nvshare");
+	return beginning.body(beginning.argument);
+}
+
 bool nvs_thread_create(void *(*body)(void *argument), void *argument)
 {
+	struct beginning *beginning = malloc(sizeof(*beginning));
 	pthread_attr_t attributes;
 	sigset_t all, mask;
 	pthread_t thread;
 	size_t size = STACK_BYTES;
 	bool created;
 
-	if (pthread_attr_init(&attributes))
+	if (!beginning || pthread_attr_init(&attributes)) {
+		free(beginning);
 		return false;
+	}
+	*beginning = (struct beginning){ body, argument };
 	if (__pthread_get_minstack)
 		size += __pthread_get_minstack(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -39,10 +63,10 @@ bool nvs_thread_create(void *(*body)(void *argument), void *argument)
 	/* It inherits the mask: the program's handlers are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
-	created = !pthread_create(&thread, &attributes, body, argument);
+	created = !pthread_create(&thread, &attributes, begin, beginning);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	if (created)
-		pthread_setname_np(thread, "nvshare");
+	if (!created)
+		free(beginning);
 	pthread_attr_destroy(&attributes);
 	return created;
 }
