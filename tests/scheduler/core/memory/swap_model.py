@@ -198,7 +198,14 @@ class Process:
         self.footprint -= freed
         self.resident = max(0, self.resident - freed)
         self.settle()
+        self.give_back()
         self.report()
+
+    def give_back(self) -> None:
+        """It keeps only some of what it was admitted and does not use."""
+        slack = max(64 * MIB, self.footprint // 16)
+        if self.wanted is None and self.order == self.newest[0] and self.admitted > self.footprint + 2 * slack:
+            self.admitted = self.footprint + slack
 
     def ask(self) -> None:
         """It wants the lock."""

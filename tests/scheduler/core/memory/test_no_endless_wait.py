@@ -25,6 +25,18 @@ def test_who_is_alone_is_not_sent_away_from_the_reserve() -> None:
     assert table.has("A", 10, 10) == ["grant A"]
 
 
+def test_who_freed_much_is_not_kept_from_what_it_wants_next() -> None:
+    """A is alone, gives back what it is admitted and does not use, and wants fixed memory in the place of that."""
+    table = Table()
+    table.comes("A")
+    table.asks("A")
+    assert table.grows("A", 10) == ["allot A 10.625 as 1"]
+    table.has("A", 10, 10, slack=0.625)
+    assert table.has("A", 5, 5, slack=0.3125) == []
+    assert table.grows("A", 5, fixed=6) == ["evict A 10"]
+    assert table.has("A", 5, 5, slack=0.3125) == ["allot A 10 as 2"]
+
+
 def test_who_is_alone_beside_one_that_is_gone_comes_in_once() -> None:
     """What L had counts still, so that A needs the reserve, and goes by older orders meanwhile."""
     table = Table()

@@ -16,11 +16,12 @@ is given any:
 3. holders that are not wholly in;
 4. waiters in the order of their turns: each one only when all before it are wholly in.
 
-*Who leaves.* For the one that lacks room, in this order: unused allotments; idle clients and waiters that are passed
-over, least recently used first; holders that were asked to leave; and for the first waiter, and whatever is before it
-in the list above, waiters behind it, the last one first. Nobody else's memory leaves: not that of holders that were
-not asked, nor what a memory request keeps (requests.py). No more leaves than is lacking, and than the client's host
-memory takes. Unused allotments are taken from several at once; memory leaves from one client at a time.
+*Who leaves.* For the one that lacks room, in this order: unused allotments, its own first; idle clients and waiters
+that are passed over, least recently used first; holders that were asked to leave; and for the first waiter, and
+whatever is before it in the list above, waiters behind it, the last one first. Nobody else's memory leaves: not that
+of holders that were not asked, nor what a memory request keeps (requests.py). No more leaves than is lacking, and than
+the client's host memory takes. Unused allotments are taken from several at once; memory leaves from one client at a
+time.
 
 *Who comes in.* One client at a time. Those that come in together (a gang on the device) do so one after the other, and
 none of them leaves for another.
@@ -51,6 +52,7 @@ from nvshare.scheduler.core.memory.together import Short, nobody_lacks
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.growth import Growth
+from nvshare.scheduler.core.records.memory import Memory
 from nvshare.scheduler.core.transitions import ClientState
 
 STEP_BYTES: Final = CHUNK_BYTES
@@ -312,17 +314,18 @@ class Moves:
         lacking -= max(0, self._pending)
         if lacking <= 0:
             return
-        others = [client for client in self._residency.present.clients.values() if client is not for_client]
-        for client in others:
+        everybody = list(self._residency.present.clients.values())
+        # Its own comes first: what it may have resident and does not use may keep out what it wants in place of that.
+        for client in sorted(everybody, key=lambda each: each is not for_client):
             memory = client.memory
-            unused = memory.allotted_bytes - max(memory.movable_bytes, memory.resident_bytes)
+            unused = _unused_bytes(memory)
             if unused > 0 and not self._residency.is_stuck(client, self._now):
                 unused = min(unused, max(lacking, STEP_BYTES))
                 self._evict(client, memory.allotted_bytes - unused)
                 lacking -= unused
                 if lacking <= 0:
                     return
-        others = [client for client in others if client.memory.allotted_bytes]
+        others = [client for client in everybody if client is not for_client and client.memory.allotted_bytes]
         # Who waits and is passed over leaves like one that is idle.
         resting = [client for client in others if client.state in (ClientState.IDLE, ClientState.WAITING)]
         idle = [client for client in resting if client not in self._comers]
@@ -341,3 +344,9 @@ class Moves:
                 return
         if for_client is not None and not self._pending:
             self.short = Short.of(for_client, lacking, self._comers)
+
+
+def _unused_bytes(memory: Memory) -> int:
+    """What one may have resident, and has no use for."""
+    wanted = 0 if memory.growth is None else memory.growth.footprint_bytes
+    return memory.allotted_bytes - max(memory.movable_bytes, memory.resident_bytes, wanted)
