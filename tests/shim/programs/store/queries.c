@@ -45,6 +45,23 @@ static void expect_same(const CUdeviceptr *pointers, char (*texts)[8192], const 
 	}
 }
 
+/* Where another device is current, which can't reach it; the flags are as if it could (an H200). */
+static void ask_from_another(CUdeviceptr pointer)
+{
+	CUdeviceptr start;
+	CUcontext other;
+	size_t bytes;
+	int flags = 0;
+
+	OK(cuCtxCreate_v2(&other, 0, 1));
+	OK(cuPointerGetAttribute(&flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, pointer));
+	CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	CHECK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer) ==
+	      CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuMemGetAddressRange_v2(&start, &bytes, pointer) == CUDA_ERROR_NOT_FOUND);
+	OK(cuCtxDestroy_v2(other));
+}
+
 /* Every question, in every state, has the same answer. */
 void queries(void)
 {
@@ -87,6 +104,7 @@ void queries(void)
 	nvs_chunk_back(chunk);
 	expect_same(pointers, texts, "back");
 	open_gate();
+	ask_from_another(pointers[1]);
 	expect_same(pointers, texts, "in");
 	printf("%s", texts[0]);
 }

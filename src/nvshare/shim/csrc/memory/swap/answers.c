@@ -37,7 +37,7 @@ static struct nvs_answer none(void)
 }
 
 /* How the current context's device may reach it. */
-static uint32_t access_flags(const struct nvs_allocation *allocation, CUdeviceptr address)
+static uint32_t reach_flags(const struct nvs_allocation *allocation, CUdeviceptr address)
 {
 	const struct nvs_device *device = nvs_device_of(NULL);
 	CUmemLocation_v1 location = { CU_MEM_LOCATION_TYPE_DEVICE, device ? device->ordinal : 0 };
@@ -49,6 +49,13 @@ static uint32_t access_flags(const struct nvs_allocation *allocation, CUdevicept
 		 nvs_chunks_allowed(allocation->device) & 1ULL << location.id)
 		flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return (uint32_t)flags;
+}
+
+/* Of plain memory the driver says so to those that can't reach it, too. */
+static uint32_t access_flags(const struct nvs_allocation *allocation, CUdeviceptr address)
+{
+	return allocation->kind == NVS_ALLOCATION_PLAIN ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+							: reach_flags(allocation, address);
 }
 
 /* The numbers of 64 bits; false: it is none of them. */
@@ -98,7 +105,7 @@ static struct nvs_answer property_of(const struct nvs_allocation *allocation, CU
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		return narrow(CU_MEMORYTYPE_DEVICE);
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		return access_flags(allocation, address) ? wide(address) : none();
+		return reach_flags(allocation, address) ? wide(address) : none();
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		return none();
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
@@ -146,6 +153,6 @@ bool nvs_answer_range(CUdeviceptr address, CUdeviceptr *start, uint64_t *bytes, 
 		return false;
 	*start = allocation.start;
 	*bytes = allocation.bytes;
-	*result = access_flags(&allocation, address) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	*result = reach_flags(&allocation, address) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 	return true;
 }
