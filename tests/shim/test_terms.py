@@ -149,6 +149,7 @@ def test_wrong_limit(start: Start, name: str, value: str, fault: str) -> None:
     program = start(**{name: value})
     assert program.do("use") == NOT_PERMITTED
     assert program.do("use 1") == NOT_PERMITTED
+    assert program.do("symbol cuGreenCtxCreate *0,0 0 0 0") == NOT_PERMITTED
     assert f"{name}={value} {fault}; this program's GPU calls fail" in program.said(name)
     assert len([line for line in program.errors if name in line]) == 1
     assert len(list(Path(f"/proc/{program.pid}/task").iterdir())) == 1, "a client was started"

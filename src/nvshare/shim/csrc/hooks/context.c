@@ -112,16 +112,15 @@ NVS_HOOK(cuCtxAttach, CUcontext *pctx, unsigned int flags)
 
 /*
  * A green context lives in its device's primary one, whose synchronization includes it, and which
- * it keeps alive.
+ * it keeps alive; that may begin with it.
  */
-NVS_HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
-	 unsigned int flags)
+static void note_green(CUgreenCtx context, int ordinal)
 {
-	if (!NVS_REAL(cuGreenCtxCreate))
-		return CUDA_ERROR_NOT_FOUND;
-	nvs_device_use(dev);
-	return NVS_REAL(cuGreenCtxCreate)(phCtx, desc, dev, flags);
+	(void)context, (void)ordinal;
 }
+
+BEGIN(cuGreenCtxCreate, note_green, (pctx, desc, dev, flags), CUgreenCtx *pctx,
+      CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 
 /* A call that may end a context, and what is held meanwhile. */
 struct ending {
