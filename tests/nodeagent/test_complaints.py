@@ -81,9 +81,10 @@ async def test_the_next_agent(cluster: Cluster, said: Said, reached: Account, lo
     assert len(cluster.events) == 1
 
 
-async def test_the_api_is_away(cluster: Cluster, said: Said) -> None:
-    """What could not be told is told later; what was put right meanwhile is not."""
-    cluster.refusals["POST"] = (503, "not now")
+@pytest.mark.parametrize("refusal", [(503, "not now"), (429, "too many requests")])
+async def test_the_api_is_away(cluster: Cluster, said: Said, refusal: tuple[int, str]) -> None:
+    """Or has too much to do: what could not be told is told later; what was put right meanwhile is not."""
+    cluster.refusals["POST"] = refusal
     async with at_work(said.complaints.run()):
         said.sees("heavy", "fat")
         await until(lambda: len(cluster.asked) > 3, "it tries", WAIT)

@@ -70,10 +70,11 @@ async def test_a_refusal(cluster: Cluster, api: ApiServer) -> None:
         await removal.end(api, PATH, WAIT)
 
 
-async def test_an_api_that_is_away(cluster: Cluster, api: ApiServer) -> None:
-    """It is asked again, and when it stays away the reason is said."""
+@pytest.mark.parametrize("status", [503, 429])
+async def test_an_api_that_is_away(cluster: Cluster, api: ApiServer, status: int) -> None:
+    """Or has too much to do: it is asked again, and when it stays so the reason is said."""
     cluster.daemon_sets.add(PATH)
-    cluster.refusals["DELETE"] = (503, "try again")
+    cluster.refusals["DELETE"] = (status, "try again")
     with pytest.raises(ApiError, match="try again"):
         await removal.end(api, PATH, SHORT)
     assert len(cluster.asked) > 1

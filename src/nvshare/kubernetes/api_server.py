@@ -30,6 +30,12 @@ class ApiError(Exception):
         super().__init__(text)
         self.status = status
 
+    @property
+    def is_for_now(self) -> bool:
+        """Whether the same question may be answered a little later: the server is away, or has too much to do."""
+        busy = self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+        return not self.status or busy or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
 
 class ApiServer:
     """Asks one API server."""

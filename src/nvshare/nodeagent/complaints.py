@@ -22,7 +22,7 @@ _LONGEST_NAME = 200
 _MOST_OF_A_POD = 20
 """Different complaints about one pod: whoever changes its annotations again and again does not fill the API."""
 _PAUSE_SECONDS = 0.2
-"""Between two, and after a failure in which the API was away ten times that."""
+"""Between two, and after a failure of the moment ten times that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Complaints:
                 try:
                     await self._say(complaint.problem, pod)
                 except ApiError as error:
-                    if not error.status or error.status >= 500:
+                    if error.is_for_now:
                         await asyncio.sleep(_PAUSE_SECONDS * 10)
                         continue
                     # The pod or its namespace is about to be gone, or the role does not allow it.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Final
 
 from nvshare.kubernetes.api_server import NOT_FOUND, ApiError, ApiServer
@@ -38,7 +37,7 @@ async def end(api: ApiServer, path: str, seconds: float = SECONDS) -> bool:
                 except ApiError as error:
                     if error.status == NOT_FOUND:
                         return True
-                    if HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    if not error.is_for_now:
                         raise
                     problem = error
                 await asyncio.sleep(_LOOK_SECONDS)
