@@ -45,8 +45,10 @@ def machine(tmp_path: Path) -> Make:
         line = {1: f"4:memory:{path}\n3:cpuset:/\n0::/elsewhere\n", 2: f"0::{path}\n"}[version]
         (own / "cgroup").write_text(line)
         kind = {1: "cgroup - cgroup cgroup rw,memory", 2: "x - cgroup2 cgroup rw"}[version].split(" - ")[1]
+        # The first is what ``mount -t tmpfs "" /`` makes: its source is an empty text.
         (own / "mountinfo").write_text(
-            f"24 1 0:21 / /proc rw - proc proc rw\n30 24 0:26 {root} {mounted} rw shared:4 - {kind}\n"
+            "23 1 0:20 / / rw - tmpfs  rw\n24 1 0:21 / /proc rw - proc proc rw\n"
+            f"30 24 0:26 {root} {mounted} rw shared:4 - {kind}\n"
         )
         return MemoryLimits(tmp_path / "proc")
 

@@ -97,8 +97,9 @@ def _mounts(own: Path, version: int) -> Iterator[tuple[Path, str]]:
     """Where the hierarchy of memory cgroups is mounted, and which cgroup is seen there."""
     for line in _text(own / "mountinfo").splitlines():
         before, _dash, after = line.partition(" - ")
-        _id, _parent, _device, root, place, *_more = before.split()
-        kind, _source, options, *_more = after.split()
+        _id, _parent, _device, root, place, *_more = before.split(" ")
+        # A source may be empty: two spaces.
+        kind, _source, options, *_more = after.split(" ")
         if (version == 2 and kind == "cgroup2") or (
             version == 1 and kind == "cgroup" and "memory" in options.split(",")
         ):
