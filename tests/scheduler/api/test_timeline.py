@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +13,7 @@ import grpc
 import pytest
 
 from nvshare.admin import admin_pb2
+from nvshare.admin.admin_pb2_grpc import AdminStub
 from nvshare.protocol import wire
 from nvshare.scheduler.api.timeline import Person, Span, Timeline, What
 from nvshare.scheduler.core.actions import Action, Grant, Revoke, Sleep, Wake
@@ -26,7 +30,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.sleep_events import FellAsleep, SleepOffered, StayedAwake, WakeWanted, Woke
 from nvshare.scheduler.core.terms import Terms
-from tests.scheduler.wire_client import Scheduler
+from tests.scheduler.wire_client import TIMEOUT_SECONDS, Scheduler
 
 A, B = 1, 2
 MIB = 1 << 20
@@ -156,6 +160,33 @@ def test_over_the_api(serve: Callable[..., Scheduler]) -> None:
     assert doing == {holder.client_id: "holding", waiter.client_id: "waiting"}
     assert 0 < seen.seconds < 60
     assert all(0 <= span.begin <= span.end <= seen.seconds + 1e-6 for client in seen.clients for span in client.spans)
+
+
+def test_over_the_api_for_everybody(serve: Callable[..., Scheduler]) -> None:
+    """Who asks again and again takes a small part of the scheduler's time, and is told what it was told before."""
+    scheduler = serve()
+    client = scheduler.client().register()
+    for _ in range(3000):
+        client.send(wire.LockReleased(client.lock()))
+    with grpc.insecure_channel(f"unix:{scheduler.run_dir.status_socket}") as channel:
+
+        def ask(seconds: float) -> admin_pb2.Timeline:
+            request = admin_pb2.GetTimelineRequest(seconds=seconds)
+            return AdminStub(channel).GetTimeline(request, timeout=TIMEOUT_SECONDS)
+
+        first = ask(3000)
+        assert ask(3000) == first
+        began, worked = time.monotonic(), processor_seconds(scheduler)
+        for seconds in (3001, 3002, 3003):
+            assert len(ask(seconds).clients[0].spans) >= len(first.clients[0].spans)
+        share = (processor_seconds(scheduler) - worked) / (time.monotonic() - began)
+    assert share < 0.3
+
+
+def processor_seconds(scheduler: Scheduler) -> float:
+    """That it has used."""
+    fields = Path(f"/proc/{scheduler.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 86401.0, float("nan"), float("inf")])

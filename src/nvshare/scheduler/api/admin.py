@@ -36,6 +36,8 @@ _LONGEST_INTERVAL = 3600.0
 LONGEST_TIMELINE = 86400.0
 _PAUSE_PER_COST = 20.0
 """A watcher waits this many times what a status costs to make, so that watching takes at most 5 % of the time."""
+_LONGEST_PAUSE = 3.0
+"""Between two timelines for everybody: who asks for one waits for ten seconds."""
 
 _ONLY_SHOWN = "this socket only shows the status"
 
@@ -328,10 +330,29 @@ class AdminService(StatusService):
 
 
 class PublicStatusService(StatusService):
-    """What every user may ask, as often as they like: the last status is the answer while a new one would cost much."""
+    """What every user may ask, as often as they like: the last answer is given again while a new one costs much."""
 
     _latest: admin_pb2.Status | None = None
     _fresh_until = 0.0
+    _told: tuple[float, admin_pb2.Timeline] | None = None
+    """The last timeline, and how many seconds were asked for."""
+    _next_timeline_at = 0.0
+
+    async def GetTimeline(  # noqa: N802
+        self, request: admin_pb2.GetTimelineRequest, context: Context
+    ) -> admin_pb2.Timeline:
+        """The last seconds. Whoever asks for others than the one before waits until it is not too soon for that."""
+        loop = asyncio.get_running_loop()
+        while (left := self._next_timeline_at - loop.time()) > 0:
+            if self._told is not None and self._told[0] == request.seconds:
+                return self._told[1]
+            await asyncio.sleep(left)
+        began = time.thread_time()
+        made = await super().GetTimeline(request, context)
+        cost = time.thread_time() - began
+        self._told = request.seconds, made
+        self._next_timeline_at = loop.time() + min(cost * _PAUSE_PER_COST, _LONGEST_PAUSE)
+        return made
 
     def _status(self) -> admin_pb2.Status:
         now = asyncio.get_running_loop().time()
