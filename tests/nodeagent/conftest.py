@@ -72,9 +72,12 @@ class PluginPages:
     notes: list[str] = field(default_factory=list)
     figures: str = PLUGIN_FIGURES.format(ok=1, error=0, a=1, b=1)
     port: int = 0
+    looks: int = 0
+    """How often somebody asked for the figures."""
 
     async def metrics(self) -> bytes:
         """The page."""
+        self.looks += 1
         return self.figures.encode()
 
 

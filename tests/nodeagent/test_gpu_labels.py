@@ -116,10 +116,16 @@ async def test_refused(cluster: Cluster, labels: GpuLabels, run_dir: RunDir, lin
 
 @pytest.mark.usefixtures("quick")
 async def test_the_agent_writes_them(cluster: Cluster, reached: Account, run_dir: RunDir, log: Log) -> None:
-    """Of the GPUs that the plugin's pages name."""
+    """Of the GPUs that the plugin's pages name. One that has just begun knows of none yet, and changes nothing."""
     pages, scheduler = PluginPages(), Shower(devices=[device("GPU-a", T4), device("GPU-b", T4)])
     options = Options(NODE, run_dir, reached, "127.0.0.1:0", LogFormat.JSON, LogLevel.INFO)
     async with plugin_serving(pages), listening(scheduler, run_dir), at_work(Agent(options, log, LogLines(2)).run()):
         cluster.put("/api/v1/pods", plugin_pod(pages.port))
         wanted = {"count": "2", "product": "Tesla-T4", "memory": "15360"}
         await until(lambda: shown(cluster) == wanted, "the labels are there", 30.0)
+        pages.unready, pages.figures = ["NVML has not answered yet"], 'nvshare_plugin_nvml_state{state="unknown"} 1\n'
+        begun = pages.looks
+        await until(lambda: pages.looks >= begun + 3, "the agent has looked, and done what follows", 30.0)
+        assert shown(cluster) == wanted
+        pages.unready, pages.figures = [], 'nvshare_plugin_nvml_state{state="no_gpu"} 1\n'
+        await until(lambda: not shown(cluster), "the labels are gone", 30.0)

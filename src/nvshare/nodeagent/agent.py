@@ -125,7 +125,8 @@ class Agent:
         self._verdict = self._steady.said(found, self._loop.time())
         if node is not None and self._verdict is not None:
             await self._report.bring_up_to_date(node, self._verdict, self._loop.time())
-        if node is not None and plugin is not None and plugin.known:
+        # One that has just begun names no GPU before its driver has answered, and is not ready.
+        if node is not None and plugin is not None and plugin.known and (plugin.ready or plugin.gpus):
             await self._gpu_labels.bring_up_to_date(node, plugin.gpus, self._loop.time())
 
     async def _say_farewell(self) -> None:
