@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from nvshare.ctl.doctor.machine_facts import (
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
 from nvshare.version import version
+from tests.conftest import SOURCE_ROOT, Libraries
 from tests.ctl.program import ctl
 from tests.polling import poll_until
 
@@ -330,3 +332,24 @@ def test_a_pod_knows_of_kubelet(run_dir: RunDir) -> None:
     assert machine.pods_known
     (found,) = (each for each in check(replace(machine, cgroup_version=2)) if each.subject == "cgroups")
     assert found.what == "version 2, pods are told by them"
+
+
+def test_a_driver_that_hangs(libraries: Libraries, tmp_path: Path) -> None:
+    """It is said, and doctor ends: what waits for the driver is not waited for."""
+    environment = simgpu.environment(tmp_path / "gpus", "1GiB")
+    subprocess.run([sys.executable, "-c", "import pynvml; pynvml.nvmlInit()"], env=environment, check=True)
+    (tmp_path / "gpus" / "nvml").write_text("hang\n")
+    look = (
+        "from nvshare.ctl.doctor import machine_look\n"
+        "machine_look._SECONDS = 0.1\n"
+        "print(machine_look._nvml().state.value, flush=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look],
+        env={**environment, "PYTHONPATH": str(SOURCE_ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "silent\n", "")

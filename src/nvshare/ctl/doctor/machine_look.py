@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import resource
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -102,13 +103,13 @@ def look(run_dirs: Sequence[RunDir], environment: Mapping[str, str]) -> Machine:
 
 
 def _nvml() -> Nvml:
-    pool = ThreadPoolExecutor(1)
+    answer: queue.SimpleQueue[Nvml] = queue.SimpleQueue()
+    # Python waits at its end for the threads of executors, and this one may never come back.
+    threading.Thread(target=lambda: answer.put(_ask_nvml()), daemon=True).start()
     try:
-        return pool.submit(_ask_nvml).result(_SECONDS)
-    except TimeoutError:
+        return answer.get(timeout=_SECONDS)
+    except queue.Empty:
         return Nvml(NvmlState.SILENT, "does not answer", "", ())
-    finally:
-        pool.shutdown(wait=False)
 
 
 def _ask_nvml() -> Nvml:
