@@ -57,7 +57,6 @@ async def test_from_first_to_last(node: NodeOfClaims) -> None:
     assert (node.cdi / "nvshare.com-claim-u.json").stat().st_mode & 0o777 == 0o644
     assert list(node.devices("u")) == ["gpu"]
     assert await prepare(claims) == record
-    assert node.api.asked == 1
     claims.changed.clear()
     for _ in range(2):
         await claims.unprepare("u")
@@ -66,13 +65,49 @@ async def test_from_first_to_last(node: NodeOfClaims) -> None:
 
 
 async def test_answered_without_the_api(node: NodeOfClaims) -> None:
-    """What has a record is answered from it, also by the next instance; a new claim is refused, and it is said why."""
+    """What has a record is answered from it, by the next instance; a new claim is refused, and it is said why."""
     node.api.add(claim("u", config=[configuration(weight="2", computeLimit="30")]))
     record = await prepare(node.start())
     node.api.away = True
     claims = node.start()
     assert await prepare(claims) == record
     assert await refusal(claims, "v") == "ResourceClaim team/share can't be read: no connection in time"
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_allocated_anew(node: NodeOfClaims, restarted: bool) -> None:
+    """Its pod was deleted by force while the node was away, and never unprepared: it gets what it has now."""
+    node.api.add(claim("u", result(GPU_A)))
+    claims = node.start()
+    await prepare(claims)
+    node.api.add(claim("u", result(GPU_B, memory="2Gi")))
+    claims.changed.clear()
+    if restarted:
+        claims = node.start()
+    record = await prepare(claims)
+    assert (record.uuids, record.consumed()) == ((GPU_B,), {GPU_B: 2 * GIB})
+    assert f"NVIDIA_VISIBLE_DEVICES={GPU_B}" in node.devices("u")["gpu"]["env"]
+    assert claims.changed.is_set()
+    assert claims.records == node.start().records == {"u": record}
+
+
+async def test_killed_while_it_is_allocated_anew(node: NodeOfClaims, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CDI file of what it had is gone before the record says what it has."""
+
+    def end(claims: Claims, record: Record, offered: frozenset[str]) -> None:
+        raise ClaimError("killed")
+
+    node.api.add(claim("u", result(GPU_A)))
+    await prepare(node.start())
+    node.api.add(claim("u", result(GPU_B)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Claims, "_describe", end)
+        assert await refusal(node.start()) == "killed"
+    node.offered = []
+    claims = node.start()
+    assert await refusal(claims) == f"this node does not offer GPU {GPU_B} now, which the claim was prepared for"
+    node.offered = [GPU_A, GPU_B]
+    assert (await prepare(claims)).uuids == (GPU_B,)
 
 
 async def test_gone_from_the_api(node: NodeOfClaims) -> None:
@@ -229,12 +264,11 @@ async def test_no_uid(node: NodeOfClaims, uid: str) -> None:
 
 
 async def test_many_at_once(node: NodeOfClaims) -> None:
-    """Different claims are prepared at the same time; of one claim the API is asked once."""
+    """Claims are prepared at the same time, some of them by several at once."""
     for number in range(20):
         node.api.add(claim(f"u{number}", name=f"c{number}"))
     claims = node.start()
     await asyncio.gather(*(prepare(claims, f"u{number % 20}", f"c{number % 20}") for number in range(60)))
-    assert node.api.asked == 20
     assert node.recorded == node.described == {f"u{number}" for number in range(20)}
     assert not claims._locks
 

@@ -137,9 +137,8 @@ class Claims:
     async def _prepare(self, uid: str, namespace: str, name: str) -> Record:
         _check(uid)
         async with self._lock(uid):
-            record = self._records.get(uid)
-            if record is None:
-                record = await self._read(uid, namespace, name)
+            record = await self._read(uid, namespace, name)
+            if record != self._records.get(uid):
                 await asyncio.to_thread(self._write, record)
                 self.changed.set()
                 await self._forget_former(record)
@@ -153,12 +152,15 @@ class Claims:
             self.changed.set()
 
     async def _read(self, uid: str, namespace: str, name: str) -> Record:
-        """What the API says that the claim has."""
+        """What the API says that the claim has; while it says nothing, what the claim had."""
+        known = self._records.get(uid)
         try:
             document = await self._get_claim(namespace, name)
         except ApiError as error:
+            if known is not None:
+                return known
             raise ClaimError(f"ResourceClaim {namespace}/{name} can't be read: {error}") from error
-        return record_of(document, uid, self._node, self._offered())
+        return record_of(document, uid, self._node, {*self._offered(), *(known.uuids if known else ())})
 
     async def _forget_former(self, record: Record) -> None:
         """Forgets claims of the same name: kubelet has forgotten them, since it knows one of a name."""
@@ -170,6 +172,9 @@ class Claims:
     def _write(self, record: Record) -> None:
         with self._disk:
             try:
+                if record.uid in self._records:
+                    # It was allocated anew: no file may say what it had, even if the program is killed now.
+                    self._cdi.remove(record.uid)
                 self._files.write(record)
             except OSError as error:
                 file = self._files.file(record.uid)
