@@ -99,6 +99,21 @@ async def test_deleted_by_kubelet(reached: Account, cluster: Cluster, log: Log) 
             assert cluster.slice()["spec"]["pool"]["generation"] == generation
 
 
+async def test_node_registered_anew(reached: Account, cluster: Cluster, log: Log) -> None:
+    """The slice went with the node that was deleted. That of the new one is its own, or it would be deleted, too."""
+    nodes = "/api/v1/nodes"
+    async with published(reached, log, gpus(8)) as (made, _written):
+        (node,) = cluster.objects[nodes].values()
+        cluster.delete(nodes, node["metadata"]["uid"])
+        cluster.delete(SLICES, cluster.slice()["metadata"]["uid"])
+        await until(lambda: "there is no node 'worker-1'" in (made.problem or ""), "it is said")
+        assert cluster.slices() == []
+        cluster.put(nodes, {**node, "metadata": {**node["metadata"], "uid": "uid-anew"}})
+        await until(cluster.slices, "it is there again")
+        assert [owner["uid"] for owner in cluster.slice()["metadata"]["ownerReferences"]] == ["uid-anew"]
+        await until(lambda: made.problem is None, "all is well")
+
+
 async def test_changed_by_somebody_else(reached: Account, cluster: Cluster, log: Log) -> None:
     """It is as it was to be again."""
     async with published(reached, log, gpus(8)):

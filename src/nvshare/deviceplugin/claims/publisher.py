@@ -59,7 +59,6 @@ class Publisher:
         self._news = asyncio.Event()
         selector = f"spec.driver={DRIVER},spec.nodeName={node}"
         self._mirror = Mirror[str | None](api, slices.PATH, selector, self._read, self._news.set, log)
-        self._node: Node | None = None
         self._wanted: list[Document] | None = None
         self._sent, self._stored = "", ""
         """The devices as they were written last, and what the server made of them."""
@@ -140,7 +139,7 @@ class Publisher:
         devices = None if present is None else present["spec"].get("devices") or []
         if present is not None and self._is_right(slices.canonical(devices or [])):
             return
-        node = self._node = self._node or await self._read_node()
+        node = await self._read_node()
         self._generation += 1
         version = None if present is None else str(present["metadata"]["resourceVersion"])
         document = slices.resource_slice(node, wanted, self._generation, version)
@@ -178,11 +177,12 @@ class Publisher:
             raise
 
     async def _read_node(self) -> Node:
+        """As it is registered now: the slice of one that was deleted is deleted with it."""
         try:
             document = await self._api.get(f"/api/v1/nodes/{self._node_name}")
         except ApiError as error:
             if error.status == NOT_FOUND:
-                raise _UnfitError(
+                raise ApiError(
                     f"there is no node {self._node_name!r}: --node-name must be the field spec.nodeName of the pod"
                 ) from error
             raise
