@@ -91,6 +91,17 @@ async def test_they_follow(cluster: Cluster, labels: GpuLabels, run_dir: RunDir)
         assert shown(cluster) == {}
 
 
+async def test_what_others_take_away(cluster: Cluster, labels: GpuLabels, run_dir: RunDir) -> None:
+    """A node that was deleted and registered anew has none, as before the first write: they are written again."""
+    new = cluster.node()
+    async with listening(Shower(devices=[device("GPU-a", T4)]), run_dir):
+        await labels.bring_up_to_date(node_of(new), {"GPU-a"}, 0.0)
+        cluster.put("/api/v1/nodes", new)
+        assert shown(cluster) == {}
+        await labels.bring_up_to_date(node_of(cluster.node()), {"GPU-a"}, 1.0)
+    assert shown(cluster) == {"count": "1", "product": "Tesla-T4", "memory": "15360"}
+
+
 async def test_what_is_not_known_changes_nothing(cluster: Cluster, labels: GpuLabels, run_dir: RunDir) -> None:
     """No scheduler, or one that does not show the GPU."""
     cluster.patch_node("metadata", {"metadata": {"labels": {"nvshare.com/gpu.count": "1"}}})

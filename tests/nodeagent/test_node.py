@@ -45,6 +45,17 @@ async def test_nothing_is_written_while_nothing_changes(cluster: Cluster, report
     assert parts(cluster) == ["status", "metadata", "status"]
 
 
+async def test_what_others_take_away(cluster: Cluster, report: NodeReport) -> None:
+    """A node that was deleted and registered anew has nothing, as before the first write: it is written again."""
+    new = cluster.node()
+    await report.bring_up_to_date(node_of(new), READY, 1000.0)
+    await report.bring_up_to_date(node_of(cluster.node()), READY, 1001.0)
+    cluster.put("/api/v1/nodes", new)
+    assert (cluster.condition(), cluster.label()) == ({}, None)
+    await report.bring_up_to_date(node_of(cluster.node()), READY, 1002.0)
+    assert (cluster.condition()["status"], cluster.label()) == ("True", "true")
+
+
 async def test_the_last_word(cluster: Cluster, report: NodeReport) -> None:
     """It comes after a write that was given up half-way, and nothing stays because the watch lags behind."""
     before = node_of(cluster.node())

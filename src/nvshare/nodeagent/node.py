@@ -42,6 +42,8 @@ class Node:
     """When the condition's status changed last, as the API writes it."""
     gpu_labels: Mapping[str, str] = field(default_factory=dict)
     """Its labels about its GPUs, by their keys."""
+    version: str = ""
+    """Another one after every change, also back to what it was."""
 
 
 def node_of(document: Document) -> Node:
@@ -58,6 +60,7 @@ def node_of(document: Document) -> Node:
         (str(own["status"]), str(own.get("reason", "")), str(own.get("message", ""))) if own else None,
         str(own.get("lastTransitionTime") or ""),
         {key: str(labels[key]) for key in GPU_LABELS if key in labels},
+        str(document["metadata"].get("resourceVersion", "")),
     )
 
 
