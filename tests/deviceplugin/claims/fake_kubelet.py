@@ -99,7 +99,9 @@ class FakeKubelet:
                 endpoint = grpc.aio.insecure_channel(grpc_address(Path(info.endpoint)))
                 self.drivers[socket] = Driver(info, endpoint, asyncio.create_task(self._follow_health(endpoint)))
             status = pluginregistration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
-            await stub.NotifyRegistrationStatus(status, timeout=_INFO_SECONDS)
+            # One that has ended meanwhile need not know.
+            with suppress(grpc.aio.AioRpcError):
+                await stub.NotifyRegistrationStatus(status, timeout=_INFO_SECONDS)
 
     def _error(self, info: pluginregistration_v1_pb2.PluginInfo) -> str:
         if info.type != "DRAPlugin":
