@@ -94,6 +94,18 @@ async def test_the_api_is_away(cluster: Cluster, said: Said, refusal: tuple[int,
     assert ["'fat'" in message for message in messages(cluster)] == [True]
 
 
+async def test_failing_for_one_namespace(cluster: Cluster, said: Said) -> None:
+    """As by a webhook of its own that is away: the others' are told meanwhile, and its own later."""
+    cluster.refusals["namespaces/broken/events"] = (500, "failed calling webhook")
+    broken, other = (pod(name, {"nvshare.com/weight": "heavy"}) for name in ("first", "other"))
+    broken["metadata"]["namespace"] = "broken"
+    async with at_work(said.complaints.run()):
+        said.complaints.see_to([_read(broken), _read(other)])
+        await until(lambda: said.results["told"] == 1, "the other is told", WAIT)
+        cluster.refusals.clear()
+        await until(lambda: said.results["told"] == 2, "its own is told, too", WAIT)
+
+
 async def test_refused(cluster: Cluster, said: Said) -> None:
     """As in a namespace that is about to go: it is counted, and the next one is told."""
     async with at_work(said.complaints.run()):

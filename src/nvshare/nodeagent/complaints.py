@@ -76,6 +76,9 @@ class Complaints:
                     await self._say(complaint.problem, pod)
                 except ApiError as error:
                     if error.is_for_now:
+                        # It may be so in this namespace only: the others come first.
+                        if self._waiting.pop(complaint, None) is not None:
+                            self._waiting[complaint] = pod
                         await asyncio.sleep(_PAUSE_SECONDS * 10)
                         continue
                     # The pod or its namespace is about to be gone, or the role does not allow it.
