@@ -210,3 +210,20 @@ def test_a_holder_that_had_nothing_comes_in() -> None:
     assert table.asks("A") == ["grant A"]
     assert table.has("A", 1, 0) == ["evict B 14"]
     assert table.has("B", 4, 4, slack=11) == ["allot A 1"]
+
+
+def test_others_leave_for_a_holder_that_can_not_stop_before_it_has_its_memory() -> None:
+    """B allocates in the middle of a stream capture, and so can't give the lock back: it would wait for A's end."""
+    table = Table()
+    for name in "AB":
+        table.comes(name, 4)
+        table.has(name, 4, 4)
+        table.asks(name)
+    assert "revoke B" in table.grows("B", 12)
+    assert "late B" in table.timer()
+    assert table.grows("B", 12) == ["revoke A", "evict A 3"]
+    table.releases("A")
+    assert table.has("A", 4, 3) == ["allot B 12 as 2"]
+    assert table.has("B", 12, 12) == []
+    table.releases("B")
+    assert table.asks("A") == ["evict B 11"]

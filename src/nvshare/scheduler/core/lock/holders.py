@@ -175,12 +175,16 @@ class Holders:
             self.longest.append(client)
 
     def outgrown(self, slack_bytes: int) -> bool:
-        """Whether those who stay may not hold together for sure, by more than the slack."""
-        longest, others = self.longest, self.others
-        if longest.count + others.count <= 1 or self.rule is Policy.OFF:
+        """Whether those who stay may not hold together for sure, by more than the slack. One that does not leave in
+        time stays as well where it asks for memory: it may not be able to stop before it has that."""
+        staying: tuple[Group, ...] = (self.longest, self.others)
+        squeezed = None if self.squeezed is None else self.squeezed[0]
+        if squeezed is not None and squeezed in self.unresponsive and squeezed.memory.growth is not None:
+            staying += (self.unresponsive,)
+        if sum([group.count for group in staying]) <= 1 or self.rule is Policy.OFF:
             return False
-        if self.rule is Policy.AUTO and not (longest.unknown or others.unknown):
-            movable, left_bytes = longest.movable_bytes + others.movable_bytes, self._ledger.left_bytes
+        if self.rule is Policy.AUTO and not any(group.unknown for group in staying):
+            movable, left_bytes = sum([group.movable_bytes for group in staying]), self._ledger.left_bytes
             if self.squeezed is not None and self.squeezed[0].holds:
                 # Its threads wait for memory that it was promised.
                 fit = movable + max(0, self.squeezed[1]) <= left_bytes
@@ -189,7 +193,7 @@ class Holders:
                 fit = not movable or left_bytes + self._ledger.assumed_bytes - movable >= -slack_bytes
             if fit:
                 return False
-        return count_units((longest, others)) > 1
+        return count_units(staying) > 1
 
     def fits(self, groups: Iterable[Group], *units: Unit) -> bool:
         """Whether these holders and these units may hold together.

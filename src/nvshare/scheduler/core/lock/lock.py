@@ -25,7 +25,8 @@ The rules, which hold after every event:
   limit (turns.py). Or holders have outgrown the device by more than a slack, because footprints or others' memory grew,
   or the policy changed or a client came back holding: then those whose leaving frees something are revoked, those of
   low classes and the most recent ones first, until the rest fit. Assumed memory does not count here: an assumption
-  alone takes no lock away. Who came back holding may first say with whom it is one.
+  alone takes no lock away. Who came back holding may first say with whom it is one. For one that does not leave in
+  time since it waits for memory, as a stream capture may, the others are revoked.
 - A holder that has not left within the grace time is *unresponsive*: see stuck.py. While a recorded holder of the
   scheduler before this one is neither back nor dead, nothing is granted.
 - Who is to sleep is passed over, and is asked to leave for one that lacks the room of its context: see way.py.
