@@ -274,6 +274,18 @@ def lost(server: LockServer) -> None:
     assert refused(peer) == wire.NotAsleep(1, "the driver has lost it", final=True)
 
 
+def lost_while_it_wants_its_turn(server: LockServer) -> None:
+    """Who waits for the lock then is answered as well: nobody gives it one any more."""
+    peer = use_device(server)
+    waiting = start(lambda: launch(STREAM))
+    peer.expect(wire.ReqLock)
+    waiting.waits()
+    put_to_sleep(peer)
+    peer.expect(wire.Wake)
+    peer.send(wire.Awake(lost=True))
+    assert waiting.result() == LOST
+
+
 def another_scheduler(server: LockServer) -> None:
     """Who registers behind a closed door says so, and asks anew for it to be opened."""
     peer = use_device(server)

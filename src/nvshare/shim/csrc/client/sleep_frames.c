@@ -14,6 +14,7 @@
 #include "client/record.h"
 #include "gate/device.h"
 #include "gate/door.h"
+#include "gate/gate.h"
 #include "memory/swap/arena.h"
 #include "memory/away/pack.h"
 #include "memory/swap/pieces.h"
@@ -130,6 +131,14 @@ void nvs_sleep_hear(struct nvs_client *client, const struct nvs_frame *frame)
 	post_asleep(client);
 }
 
+/* Who waits for its turn is outside of the door, and nobody gives it one any more. */
+static void lose_process(void)
+{
+	nvs_door_open(true);
+	NVS_EACH_DEVICE(device, UINT64_MAX)
+		nvs_gate_wake(device);
+}
+
 /*
  * Who heard ASLEEP from us before it knew of the store may have it woken: then it opens as soon as
  * memory has all.
@@ -141,7 +150,7 @@ bool nvs_sleep_hear_awake(struct nvs_client *client, bool lost)
 			nvs_log("device %d: the driver could not wake this process: all its calls "
 				"fail from now on (error %d)",
 				client->device->ordinal, (int)CUDA_ERROR_OPERATING_SYSTEM);
-		nvs_door_open(true);
+		lose_process();
 		return true;
 	}
 	if (client->sleep.owed || is_away())
@@ -162,7 +171,7 @@ static void post_lost(struct nvs_client *client, const char *why)
 	nvs_log("device %d: what host memory had could not be read back from its file: %s; all "
 		"calls of this process fail from now on (error %d)",
 		client->device->ordinal, why, (int)CUDA_ERROR_OPERATING_SYSTEM);
-	nvs_door_open(true);
+	lose_process();
 }
 
 static void post_not_stored(struct nvs_client *client, const char *why)

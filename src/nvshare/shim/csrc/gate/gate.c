@@ -95,12 +95,14 @@ static bool wait_at(struct nvs_device *device, int seen)
 	 */
 	nvs_device_tell(device, NVS_NEWS_WANTED);
 	/*
-	 * nvs_gate_set() and nvs_gate_offer_steps() write the state or the step first and the
-	 * wakeups then. Read in the opposite order: whatever happens after this line, either what
-	 * was seen has changed or the futex returns at once because its word has.
+	 * nvs_gate_set(), nvs_gate_offer_steps() and who has lost the process write the state or
+	 * the step first and the wakeups then. Read in the opposite order: whatever happens after
+	 * this line, either what was seen has changed or the futex returns at once because its word
+	 * has.
 	 */
 	wakeups = atomic_load(&gate->wakeups);
-	if (atomic_load(&gate->state) == seen && !may_step(device))
+	if (atomic_load(&gate->state) == seen && !may_step(device) &&
+	    atomic_load(&nvs_door_state) != NVS_DOOR_LOST)
 		interrupted = nvs_futex_sleep(&gate->wakeups, wakeups, UINT64_MAX) == EINTR;
 	atomic_fetch_sub(&gate->waiting, 1);
 	return !interrupted || !nvs_python_interrupts();
@@ -315,6 +317,11 @@ static void wake(struct nvs_gate *gate)
 {
 	atomic_fetch_add(&gate->wakeups, 1);
 	nvs_futex_wake(&gate->wakeups, INT_MAX);
+}
+
+void nvs_gate_wake(struct nvs_device *device)
+{
+	wake(&device->gate);
 }
 
 void nvs_gate_set(struct nvs_device *device, int state)

@@ -9,6 +9,8 @@
 
 struct nvs_device;
 
+/* Who waits at it looks anew: the driver has lost the process (door.h). */
+void nvs_gate_wake(struct nvs_device *device);
 /* Not while a drain goes on. `state` is one of enum nvs_gate_state. */
 void nvs_gate_set(struct nvs_device *device, int state);
 
