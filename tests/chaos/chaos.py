@@ -34,9 +34,10 @@ DEVICE = "1GiB/32MiB"
 """Nine programs of up to 200 MiB have nearly twice the memory that their contexts leave of it."""
 POLICIES = ("exclusive", "exclusive", "auto")
 """One of them, by the seed."""
-SERVED = ("--host-memory", "4GiB", "--reserve", "32MiB")
+SERVED = ("--host-memory", "4GiB", "--reserve", "128MiB")
+"""The reserve is for second contexts, which programs take unasked while others are woken."""
 QUANTUM_SECONDS = 0.2
-TERMS = ("weight", "priority", "compute_limit", "memory_request_bytes")
+TERMS = ("weight", "priority", "compute_limit", "memory_request_bytes", "sleep")
 """What is set of them."""
 LONGEST_WAIT_SECONDS = 90.0
 """Sixteen programs take turns of at most half a second each, beside all that is done to them."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from nvshare.admin import admin_pb2
-from tests.chaos import floods, gang_deeds
+from tests.chaos import floods, gang_deeds, sleep_deeds
 from tests.chaos.chaos import QUANTUM_SECONDS, Chaos
 from tests.chaos.programs import Program
 
@@ -119,6 +119,7 @@ def change_terms(chaos: Chaos) -> None:
         priority=chaos.random.choice(("low", "normal", "high")),
         compute_limit=chaos.random.choice((0.3, 1.0)),
         memory_request_bytes=chaos.random.choice((0, REQUEST_BYTES)),
+        sleep=chaos.random.choice(("never", "pressure", "idle")),
     )
     if container and chaos.random.random() < 0.3:
         chaos.take_back_terms(container)
@@ -152,6 +153,11 @@ DEEDS: Mapping[Callable[[Chaos], None], int] = {
     gang_deeds.stop_rank: 2,
     gang_deeds.resume_ranks: 6,
     gang_deeds.kill_scheduler_in_cut: 2,
+    sleep_deeds.put_to_sleep: 6,
+    sleep_deeds.wake_up: 2,
+    sleep_deeds.kill_sleeper: 3,
+    sleep_deeds.stop_sleeper: 2,
+    sleep_deeds.kill_scheduler_in_sleep: 2,
 }
 """How often each is done beside the others."""
 
