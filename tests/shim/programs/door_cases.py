@@ -262,28 +262,18 @@ def lock_that_comes_asleep(server: LockServer) -> None:
 
 
 def lost(server: LockServer) -> None:
-    """A process that the driver has lost gets error 304 from every call, at once, and never sleeps again."""
+    """What the driver has lost gets 304 from every call, from one that waits for the lock too, and never sleeps."""
     peer = use_device(server)
+    waiting = start(lambda: launch(STREAM))
+    peer.expect(wire.ReqLock)
     put_to_sleep(peer)
     before = count("cuCtxGetFlags"), count("cuLaunchKernel")
     calling = knock(peer)
     peer.send(wire.Awake(lost=True))
-    assert calling.result() == LOST
+    assert calling.result() == waiting.result() == LOST
     assert start(ask).result() == start(lambda: launch(STREAM)).result() == LOST
     assert before == (count("cuCtxGetFlags"), count("cuLaunchKernel"))
     assert refused(peer) == wire.NotAsleep(1, "the driver has lost it", final=True)
-
-
-def lost_while_it_wants_its_turn(server: LockServer) -> None:
-    """Who waits for the lock then is answered as well: nobody gives it one any more."""
-    peer = use_device(server)
-    waiting = start(lambda: launch(STREAM))
-    peer.expect(wire.ReqLock)
-    waiting.waits()
-    put_to_sleep(peer)
-    peer.expect(wire.Wake)
-    peer.send(wire.Awake(lost=True))
-    assert waiting.result() == LOST
 
 
 def another_scheduler(server: LockServer) -> None:
