@@ -81,6 +81,7 @@ async def test_nothing_is_written_that_changes_nothing(reached: Account, cluster
     async with published(reached, log, gpus(8, problem="lost")) as (made, written):
         for _ in range(3):
             made.offer(gpus(8, problem="lost"))
+            await until(lambda: cluster.watches == 1, "a watch is on")
             asked = len(cluster.asked)
             cluster.end_watches()
             await until(lambda asked=asked: any("watch=1" in line for line in cluster.asked[asked:]), "it watches")
