@@ -17,8 +17,9 @@ hold and wait as one:
   gangs can wait for each other. Who is before a gang on one of its devices gets its turn as if there were no gangs.
 - A gang is asked to leave before its quantum is over when all its members were idle of late and some block a waiter.
 - Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
-  all its members there, or too many of them, does not hold together anywhere. There is none beside what others can't
-  leave, nor while a member that holds waits for memory that only the others of them could leave.
+  all its members there, or too many of them, does not hold together anywhere. There is room where others can sleep for
+  it; there is none beside what others can't leave, nor while a member that holds waits for memory that only the others
+  of them could leave.
 - One that does not stop within the grace time may wait for work of the others: then they are in line without it, and
   leave a moment after they came in, since it can only stop together with them. No compute limit keeps them out, nor a
   holder that does not stop either, where there is room beside it: it may be one that waits for theirs.
@@ -205,7 +206,7 @@ class Gangs:
         for mate, device in members:
             if mate.silent:
                 return GangWait(len(members), "", mate.number, silent=True)
-            if device.residency.never_fits(mate):
+            if device.residency.never_fits(mate) and not device.residency.fits_asleep(mate):
                 return GangWait(len(members), device.uuid, mate.number, too_large=True)
         for unit, device in self._coming(gang).items():
             holders = [*device.lock.holders.staying(), *device.lock.holders.holding()]
@@ -314,7 +315,7 @@ class Gangs:
         """Grants to the gangs on several devices that can come in, in their order, after those before them."""
         gangs.sort(key=lambda gang: (-gang.priority, next(iter(self._coming(gang))).ticket))
         for gang in gangs:
-            may_come = all(device.lock.may_come(unit) for unit, device in self._coming(gang).items())
+            may_come = all(device.lock.may_come(unit, asleep=True) for unit, device in self._coming(gang).items())
             gang.come_in(Phase.UNDECIDED if may_come else Phase.KEPT_OUT)
         for gang in gangs:
             units = self._coming(gang)

@@ -227,8 +227,8 @@ class Holders:
             groups = [group for group in groups if group is not self.unresponsive]
         return count_units(groups, units) <= 1
 
-    def fits_beside_stuck(self, unit: Unit) -> bool:
-        """Whether a unit that waits could come in if the unresponsive ones never leave.
+    def fits_beside_stuck(self, unit: Unit, more_bytes: int) -> bool:
+        """Whether a unit that waits could come in if the unresponsive ones never leave; if so much more were left.
 
         It goes by what stays whoever holds, not by who is squeezed: that is found only for those that may come in.
         """
@@ -238,7 +238,7 @@ class Holders:
         needed = sum(client.memory.movable_bytes for client in unit.coming) if unit.helps else unit.needed_bytes
         if needed is None or (not unit.helps and (self.rule is Policy.EXCLUSIVE or stuck.unknown)):
             return False
-        left_bytes = self._ledger.left_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
+        left_bytes = self._ledger.left_bytes + more_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
         return stuck.movable_bytes + needed <= left_bytes
 
     def lacking_bytes(self, clients: Iterable[Client]) -> int:
@@ -281,10 +281,12 @@ class Holders:
         return [*self.unresponsive, *self.leaving]
 
     def have_room_for_all(self, clients: Sequence[Client], *, as_one: bool) -> bool:
-        """Whether all of these could hold at the same time, if nobody else did; ``as_one``: as they do until now."""
+        """Whether all of these could hold at the same time, if nobody else did, and others slept that may; ``as_one``:
+        as they do until now."""
         if len(clients) == 1:
             return True
         left_bytes = self._ledger.left_bytes - self._residency.stays_bytes(clients)
+        left_bytes += self._residency.sleepers.most_bytes(None)
         if self.squeezed is not None and self.squeezed[0] in clients and _waits_for_room(self.squeezed[0]):
             left_bytes -= max(0, self.squeezed[1])
         elif as_one and all(client.state is ClientState.HOLDING for client in clients):

@@ -233,9 +233,8 @@ class Lock:
 
     def is_next(self, unit: Unit) -> bool:
         """Whether one that is in line is before all that may come."""
-        if self.awaited or self.frozen:
-            return False
-        return next(filter(self.may_come, self.turns.in_turn()), None) is unit
+        is_held = self.awaited or self.frozen
+        return not is_held and next(self._able(), None) is unit
 
     def free_at(self, unit: Unit) -> float:
         """When those that block a gang's unit, which is next, have had their turns."""
@@ -316,13 +315,16 @@ class Lock:
                     coming.append(client)
         return None
 
-    def may_come(self, unit: Unit) -> bool:
-        """Whether nothing but others' turns keeps out one that is in line; else it is passed over and keeps no room."""
+    def may_come(self, unit: Unit, *, asleep: bool = False) -> bool:
+        """Whether nothing but others' turns keeps out one that is in line, or who can sleep (``asleep``); else it is
+        passed over and keeps no room."""
         residency, made = self._residency, self.way.made
         for client in unit.coming if residency.clients else ():
-            if client.silent or client is made or client.is_held_back or residency.never_fits(client):
+            lacks = residency.never_fits(client) and not (asleep and residency.fits_asleep(client))
+            if lacks or client.silent or client is made or client.is_held_back:
                 return False
-        return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit))
+        more_bytes = residency.sleepers.most_bytes(unit.coming[0]) if asleep else 0
+        return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit, more_bytes))
 
     def _able(self) -> Iterator[Unit]:
         """Those in line that nothing but others' turns keeps out."""

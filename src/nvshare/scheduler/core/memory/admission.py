@@ -79,6 +79,9 @@ class Sleepers(Protocol):
         ``beside``: without those of this one's process.
         """
 
+    def most_bytes(self, beside: Client | None) -> int:
+        """What the contexts of those take, and of those that just come back, made or not."""
+
     def stays(self, client: Client) -> bool:
         """Whether its process never sleeps, whatever it does."""
 

@@ -15,10 +15,10 @@ from nvshare.scheduler.core.memory.limits import Limits
 from nvshare.scheduler.core.memory.present import Present
 from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
-from nvshare.scheduler.core.memory.together import Short, cramped, stays_bytes
+from nvshare.scheduler.core.memory.together import Short, cramped, lacking_bytes, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS
 from nvshare.scheduler.core.transitions import ClientState
@@ -67,8 +67,8 @@ class Residency:
 
     def look(self) -> None:
         """Finds who would not be wholly in though nobody held."""
-        present, most_bytes = self.present.clients.values(), self.ledger.alone_bytes
-        self._cramped = cramped(self.clients.values(), present, most_bytes, self.host, self.requests)
+        present = self.present.clients.values()
+        self._cramped = cramped(self.clients.values(), present, self.ledger, self.host, self.requests)
         if self._growing or self.ledger.departed_bytes:
             self.traffic.held_up()
 
@@ -190,9 +190,9 @@ class Residency:
         return more_bytes > 0 and self._free_to_wake_bytes < more_bytes
 
     def never_fits(self, client: Client) -> bool:
-        """Whether a client would not be wholly in though nobody else held; what stays then the last plan found."""
-        footprint_bytes = client.memory.footprint_bytes if client.memory.swaps else 0
-        return footprint_bytes > self.ledger.alone_bytes or client.number in self._cramped
+        """Whether a client would not be wholly in, with those that hold as one with it, though nobody else held; what
+        stays then the last plan found."""
+        return lacking_bytes(client.unit, self.ledger) > 0 or client.number in self._cramped
 
     def lacks_sleep(self, client: Client, now: float) -> bool:
         """Whether one that asks for memory, comes back or waits has room only when others sleep that don't."""
@@ -205,11 +205,14 @@ class Residency:
             return not self.is_free_to_wake and len(self.sleepers.able(client)) > 0
         return self.never_fits(client) and self.fits_asleep(client)
 
+    def lacks_beside(self, unit: Unit, client: Client) -> bool:
+        """Whether a unit would not be wholly in though nobody else held when one that sleeps has its context."""
+        return lacking_bytes(unit, self.ledger) + client.memory.pinned_bytes > 0
+
     def fits_asleep(self, client: Client) -> bool:
         """Whether one that never fits might if others slept that don't."""
-        asleep_bytes = sum(each.memory.context_bytes for each in self.sleepers.able(client))
-        stays_bytes = self.stays_bytes((client,)) if client.number in self._cramped else 0
-        return client.memory.footprint_bytes <= self.ledger.alone_bytes + asleep_bytes - stays_bytes
+        stays_bytes = self.stays_bytes(client.unit.members) if client.number in self._cramped else 0
+        return lacking_bytes(client.unit, self.ledger) <= self.sleepers.most_bytes(client) - stays_bytes
 
     @property
     def answer(self) -> tuple[Short | None, bool, frozenset[int], list[int]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.records.arenas import Arena, fill
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.transitions import ClientState
 
@@ -34,24 +35,31 @@ def nobody_lacks(units: Iterable[tuple[Client, ...]]) -> bool:
 
 
 def cramped(
-    clients: Collection[Client], present: Collection[Client], most_bytes: int, host: Host, requests: Requests
+    clients: Collection[Client], present: Collection[Client], ledger: Ledger, host: Host, requests: Requests
 ) -> frozenset[int]:
-    """Which of these, that all swap and are all of the device's, wait and would not be wholly in though nobody held.
+    """Which of these, that all swap and are all of the device's, wait and would not be wholly in though nobody held
+    but who holds as one with them.
 
-    ``present``: those that have something there; ``most_bytes``: what a client has that is alone. They are passed over,
-    else those behind them would wait with them.
+    ``present``: those that have something there. They are passed over, else those behind them would wait with them.
     """
     lacking = sum([max(0, client.memory.useful_bytes - client.memory.host_bytes) for client in present])
     if lacking <= host.possible_bytes and not requests.granted_bytes:
         return frozenset()
     waiting = [client for client in clients if client.state is ClientState.WAITING]
-    least_bytes = most_bytes - (stays_bytes((), present, host, requests) if waiting else 0)
-    large = [client for client in waiting if client.memory.footprint_bytes > least_bytes]
+    most_stays_bytes = stays_bytes((), present, host, requests) if waiting else 0
+    large = [client for client in waiting if lacking_bytes(client.unit, ledger) > -most_stays_bytes]
     return frozenset(
         client.number
         for client in large
-        if client.memory.footprint_bytes > most_bytes - stays_bytes([client], present, host, requests)
+        if lacking_bytes(client.unit, ledger) > -stays_bytes(client.unit.members, present, host, requests)
     )
+
+
+def lacking_bytes(unit: Unit, ledger: Ledger) -> int:
+    """What a unit lacks to be wholly in where no other has anything that can move; negative: so much is left. One that
+    is alone has the reserve."""
+    needed = sum([each.memory.footprint_bytes for each in unit.members if each.memory.swaps])
+    return needed - (ledger.alone_bytes if len(unit.members) == 1 else ledger.left_bytes)
 
 
 def stays_bytes(unit: Collection[Client], clients: Collection[Client], host: Host, requests: Requests) -> int:

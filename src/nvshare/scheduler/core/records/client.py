@@ -286,6 +286,11 @@ class Client:
     # As a unit of its own.
 
     @property
+    def members(self) -> tuple[Client, ...]:
+        """All of the unit, whatever they do."""
+        return (self,)
+
+    @property
     def coming(self) -> tuple[Client, ...]:
         """Those of the unit that come in when it is its turn."""
         return (self,)

@@ -22,7 +22,8 @@ class Phase(Enum):
     PASSED_OVER = auto()
     """It is not the first everywhere: where it is, others come in on time that they borrow from it."""
     KEPT_OUT = auto()
-    """On one of its devices something but others' turns keeps it out: it is passed over, and has no slice."""
+    """On one of its devices something but others' turns, or sleep, keeps it out: it is passed over, and has no slice.
+    """
     NEXT = auto()
     """It is the first on all its devices, and comes in at ``due_at``."""
     DUE = auto()
@@ -119,6 +120,11 @@ class Gang:
     def is_lone(self) -> bool:
         """Whether it has one member, and that is by itself: it may have to wait for others, and no more."""
         return len(self.members) == 1 and not self.together and not self.apart
+
+    @property
+    def is_kept_out(self) -> bool:
+        """Whether something but others' turns, or sleep, keeps it out."""
+        return self.wide and self.phase is Phase.KEPT_OUT
 
     @property
     def is_passed_over(self) -> bool:

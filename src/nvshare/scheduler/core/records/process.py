@@ -193,6 +193,11 @@ class Process:
         return self.state in (Sleep.LEAVING, Sleep.FALLING)
 
     @property
+    def comes(self) -> bool:
+        """Whether it comes back, and nobody stopped it."""
+        return self.state in (Sleep.COMING, Sleep.WAKING) and not self.stands_still
+
+    @property
     def is_held_back(self) -> bool:
         """Whether no client of it that waits is granted, since it is to sleep."""
         return self.leaves or bool(self.gives_way_on)

@@ -18,13 +18,15 @@ floor has slices.
 Where nobody can sleep for the first one now, the next one is helped. Who is in line and can't come in before others
 sleep is not before that one: who asks for memory does not sleep, so each of the two would wait for the other.
 
-Who is to sleep next is granted no lock, since it would have it before the one that lacks room, again and again. So
+Who is to sleep next is granted no lock, since it would have it before the one that lacks room, again and again. Who
+slept for a gang does not come back before that had its turn: beside each of its members alone there would be room. So
 nobody keeps another one out for good that could sleep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import takewhile
 
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
@@ -96,6 +98,11 @@ class Relief:
             return False
         return process.leaves or self._may_be_chosen(process)
 
+    def comes_later(self, process: Process) -> bool:
+        """Whether one that is before it in line would lack room if it came back: it does so after that one's turn."""
+        there = [self._clients[number] for number in process.clients]
+        return any(self._keeps_out(client, device) for client, device in there)
+
     def none_sleeps(self, device: Device) -> None:
         """No process of a device can sleep any more."""
         device.lock.blocking.may_sleep(any_may=False)
@@ -137,6 +144,15 @@ class Relief:
         self._needy[device.uuid] = first
         helping = [each for each in able if is_idle(self._clients_of(each)) and self._storing.helps(each)]
         return first, None if first or leaving else min(helping, key=self._order, default=None), frozenset()
+
+    def _keeps_out(self, client: Client, device: Device) -> bool:
+        """Whether a gang that is before one that sleeps, and may come in before it, would lack room beside it. What
+        others need alone that can't sleep, admission has counted."""
+        lock, residency = device.lock, device.residency
+        place = lock.turns.place(client)
+        before = takewhile(lambda unit: lock.turns.place(unit.coming[0]) < place, lock.turns.in_line())
+        large = (unit for unit in before if unit.gang is not None and residency.lacks_beside(unit, client))
+        return any(lock.may_come(unit, asleep=True) for unit in large)
 
     def _holds(self, process: Process) -> bool:
         """Whether one of its clients holds."""

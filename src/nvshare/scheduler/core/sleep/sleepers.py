@@ -33,3 +33,8 @@ class Sleepers:
         willing = [each.memory for each, process in there if not self._sleeping.reasons.unwilling(process)]
         own = None if client is None else client.memory
         return sum(memory.context_bytes - (0 if memory is own else memory.ahead_bytes) for memory in willing)
+
+    def most_bytes(self, beside: Client | None) -> int:
+        """See ``memory.admission.Sleepers``."""
+        coming = [client for client, process in self._sleeping.on(self._device) if process.comes]
+        return sum(client.memory.context_bytes for client in (*self.able(beside), *coming) if client is not beside)

@@ -336,9 +336,10 @@ class Sleeping:
             actions.append(Measure(device.uuid))
 
     def _may_come(self, process: Process) -> bool:
-        """Whether no other that is on several devices comes back, if it is on several."""
+        """Whether no gang is before it, nor another process on several devices comes back, if it is on several."""
         coming = (each for each in self._moving.values() if each.state is Sleep.COMING)
-        return len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
+        may_come = len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
+        return may_come and not self.relief.comes_later(process)
 
     def _has_room(self, process: Process, actions: list[Action], now: float) -> bool:
         """Whether measurements show it that were made since it had room by what was known, with as much again as is
