@@ -10,6 +10,7 @@
 ``alike``     programs with the same data that sleep
 ``crowd``     programs that are never idle, with room for fewer contexts
 ``floor``     a program of normal priority beside such ones of a high one
+``meeting``   ranks on one device whose kernels wait for each other, beside idle programs
 ``pair``      a process with data on two devices; without ``--simulate``
 ``ranks``     a job of two ranks with NCCL on two devices; without ``--simulate``
 ``contents``  trainings of frameworks that sleep again and again, bit by bit; without ``--simulate``
@@ -33,6 +34,7 @@ EXPERIMENTS = {
     "alike": Experiment(sleepers.alike, 240),
     "crowd": Experiment(sleepers.crowd, 300),
     "floor": Experiment(sleepers.floor, 400),
+    "meeting": Experiment(sleepers.meeting, 240),
     "pair": Experiment(sleepers_of_two.pair, 180, devices=2),
     "ranks": Experiment(sleepers_of_two.ranks, 400, devices=2),
     "contents": Experiment(sleepers.contents, 570),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.gpu.experiments.frameworks import SAME_RESULTS, saved_references
 from bench.gpu.experiments.jobs import kind
-from bench.gpu.running.place import Place, Scheduler, left_for
+from bench.gpu.running.place import RESERVE_BYTES, Place, Scheduler, left_for
 from bench.gpu.running.program import Program
 from bench.gpu.running.rows import Table
 
@@ -29,6 +29,9 @@ UNASKED_BYTES = 64 << 20
 """What each has room for in host memory beside its data, or a sixteenth of that."""
 CROWD, CROWD_CONTEXTS, CROWD_SECONDS = 5, 3, 8.0
 """Programs, about how many contexts fit, and how long one of them computes when it is alone."""
+MEETING_RANKS, MEETING_IDLE, MEETINGS = 2, 3, 1000
+MEETING_BYTES = 1 << 30
+"""Of each rank, also on a simulated device: less than that too much does not keep holders apart."""
 ENDLESS_STEPS = 10**9
 FLOOR_REQUESTS, FLOOR_PAUSE_SECONDS = 4, 3.0
 """The pause is longer than a slice: nothing of that is left for the next request."""
@@ -276,6 +279,40 @@ def floor(place: Place, table: Table) -> None:
         "",
         f"most {max(seconds[1:]):.1f} s of {FLOOR_REQUESTS}; the high ones slept {sleeps} times",
         {"seconds": seconds, "sleeps": sleeps},
+    )
+
+
+def meeting(place: Place, table: Table) -> None:
+    """Ranks on one device whose kernels wait for each other, and that have room together only while idle ones sleep."""
+    scheduler = place.scheduler(2)
+    idle = [place.ready(f"idle{number}", "job.py", scheduler.clients, kind(place), 0) for number in range(MEETING_IDLE)]
+    for job in idle:
+        job.ask("hold", size=place.unit // 4)
+        request(job)
+    page = place.logs / "page"
+    page.write_bytes(bytes(4096))
+    ranked = {**scheduler.clients, "NVSHARE_GANG": f"meeting:{MEETING_RANKS}"}
+    ranks = [place.start(f"rank{n}", "meeting.py", ranked, page, n, MEETING_RANKS) for n in range(MEETING_RANKS)]
+    place.there(*ranks)
+    place.hog(RESERVE_BYTES + MEETING_BYTES * 3 // 2)
+    while (device := scheduler.status().devices[0]).foreign_bytes < device.total_bytes / 2:
+        time.sleep(0.05)
+    before = sum(_sleeps(scheduler, job) for job in idle)
+    for rank in ranks:
+        rank.ask("hold", size=MEETING_BYTES)
+    for rank in ranks:
+        rank.send("run", steps=MEETINGS)
+    ran = [rank.answer() for rank in ranks]
+    seconds = (max(each["ended"] for each in ran) - min(each["begun"] for each in ran)) / 1e9
+    results = {rank.ask("digest")["digest"] for rank in ranks}
+    sleeps = sum(_sleeps(scheduler, job) for job in idle) - before
+    table.row(
+        "meeting",
+        f"{MEETING_RANKS} ranks with {MEETING_BYTES / 2**30:.4g} GiB each, with room for all only while others sleep",
+        f"{MEETINGS} kernels of each met in {seconds:.2f} s",
+        "all",
+        f"idle ones slept {sleeps} times; results {'equal' if len(results) == 1 else 'DIFFER'}",
+        {"seconds": seconds, "sleeps": sleeps, "results": sorted(results)},
     )
 
 

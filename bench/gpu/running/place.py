@@ -262,4 +262,4 @@ def _scheduler(place: Place, run_dir: paths.RunDir, options: list[str]) -> Itera
         kill(process)
 
 
-__all__ = ["Moved", "Place", "Scheduler", "SchedulerStartError", "left_for"]
+__all__ = ["RESERVE_BYTES", "Moved", "Place", "Scheduler", "SchedulerStartError", "left_for"]
