@@ -32,6 +32,8 @@ CROWD, CROWD_CONTEXTS, CROWD_SECONDS = 5, 3, 8.0
 MEETING_RANKS, MEETING_IDLE, MEETINGS = 2, 3, 1000
 MEETING_BYTES = 1 << 30
 """Of each rank, also on a simulated device: less than that too much does not keep holders apart."""
+MEETING_IDLE_BYTES = 8 << 20
+"""Of each that is idle: nearly all that leaves when it sleeps is its context."""
 ENDLESS_STEPS = 10**9
 FLOOR_REQUESTS, FLOOR_PAUSE_SECONDS = 4, 3.0
 """The pause is longer than a slice: nothing of that is left for the next request."""
@@ -285,11 +287,12 @@ def floor(place: Place, table: Table) -> None:
 def meeting(place: Place, table: Table) -> None:
     """Ranks on one device whose kernels wait for each other, and that have room together only while idle ones sleep."""
     scheduler = place.scheduler(2)
-    idle = [place.ready(f"idle{number}", "job.py", scheduler.clients, kind(place), 0) for number in range(MEETING_IDLE)]
+    idle = [place.ready(f"idle{number}", "job.py", scheduler.clients, "driver", 0) for number in range(MEETING_IDLE)]
     for job in idle:
-        job.ask("hold", size=place.unit // 4)
+        job.ask("hold", size=MEETING_IDLE_BYTES)
         request(job)
-    page = place.logs / "page"
+    # A driver pins no pages of a disk.
+    page = Path(place.stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))) / "page"
     page.write_bytes(bytes(4096))
     ranked = {**scheduler.clients, "NVSHARE_GANG": f"meeting:{MEETING_RANKS}"}
     ranks = [place.start(f"rank{n}", "meeting.py", ranked, page, n, MEETING_RANKS) for n in range(MEETING_RANKS)]
