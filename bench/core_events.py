@@ -10,7 +10,8 @@ that several clients sent.
 The second table: hand-overs of two clients beside others that say a key each which nobody else says.
 
 The third: clients whose memory swaps, each as large as half of the device, that all want it; and ten of them beside
-others that are idle and have nothing on it. They do at once as they are told, and say so: most events are that.
+others that are idle and have nothing on it, as such and as clients that can sleep. They do at once as they are told,
+and say so: most events are that.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from nvshare.scheduler.core.events import (
     ResidencyReported,
 )
 from nvshare.scheduler.core.settings import Settings
+from nvshare.scheduler.core.sleep_events import SleepOffered
 
 DEVICE = "GPU-0"
 GIB = 1 << 30
@@ -213,9 +215,9 @@ def comings(clients: int, at_once: int) -> Iterator[Bench]:
         yield bench
 
 
-def swapping(clients: int, at_once: int, idle: int = 0) -> Iterator[Bench]:
+def swapping(clients: int, at_once: int, idle: int = 0, *, can_sleep: bool = False) -> Iterator[Bench]:
     """All want the device, and two fit: at each turn's end memory leaves and comes, a chunk a message."""
-    bench = Swapping(clients, idle, at_once)
+    bench = Swapping(clients, idle, at_once, can_sleep=can_sleep)
     yield bench
     while True:
         bench.pass_deadline()
@@ -228,12 +230,18 @@ def swapping_beside(idle: int, at_once: int) -> Iterator[Bench]:
     return swapping(10, at_once, idle)
 
 
+def sleepers_beside(idle: int, at_once: int) -> Iterator[Bench]:
+    """The same where the processes of all can sleep, and nobody lacks room."""
+    return swapping(10, at_once, idle, can_sleep=True)
+
+
 class Swapping(Bench):
     """Clients whose memory swaps."""
 
-    def __init__(self, clients: int, idle: int, at_once: int) -> None:
+    def __init__(self, clients: int, idle: int, at_once: int, *, can_sleep: bool) -> None:
         total_bytes = 80 * GIB + (clients + idle) * CONTEXT_BYTES
         super().__init__(Policy.AUTO, clients + idle, total_bytes, 30 * GIB, at_once)
+        self._can_sleep = can_sleep
         self.memory = {number: _Memory() for number in range(self.clients)}
         for number in (*range(clients, clients + idle), *range(clients)):
             self._begin(number)
@@ -282,6 +290,8 @@ class Swapping(Bench):
         self._move(number, memory.order, memory.allotted_bytes)
         self.now += 20.0
         self.read(PinnedMeasured(number, CONTEXT_BYTES))
+        if self._can_sleep:
+            self.read(SleepOffered(number, number))
         self.obey()
 
 
@@ -341,7 +351,7 @@ TABLES: Mapping[str, tuple[tuple[int, ...], tuple[Scenario, ...]]] = {
     "clients": (SIZES, (turns, bursts, together, crowded, allocations, comings)),
     "ties": (TIED, (handovers, joins)),
     "swapping": (SWAPPING, (swapping,)),
-    "idle beside": (IDLE_BESIDE, (swapping_beside,)),
+    "idle beside": (IDLE_BESIDE, (swapping_beside, sleepers_beside)),
 }
 
 

@@ -313,8 +313,7 @@ class Device:
     def _lacking(self) -> list[Client]:
         """Who waits for memory or a context, one that comes back as well."""
         residency = self.residency
-        coming = [client for client in residency.clients.values() if client.is_coming_back]
-        return [*residency.growing, *residency.queue.clients, *coming]
+        return [*residency.growing, *residency.queue.clients, *residency.sleepers.coming_back]
 
     def _guess_context(self, client: Client) -> None:
         """It was not measured before its process slept, but maybe before its connection was cut."""

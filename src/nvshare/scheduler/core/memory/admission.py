@@ -70,8 +70,8 @@ class Sleepers(Protocol):
     """Those of one device whose processes can be put to sleep."""
 
     @property
-    def is_one_waking(self) -> bool:
-        """Whether one was given room for its context that it does not use yet."""
+    def coming_back(self) -> list[Client]:
+        """Those that were given room for their contexts, which they do not use yet."""
 
     def able(self, beside: Client | None) -> list[Client]:
         """Those that are about to sleep, or could if they did not have the device's lock, which they will give back.

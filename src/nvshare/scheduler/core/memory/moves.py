@@ -88,7 +88,7 @@ class Moves:
         self._comers = comers
         self._now, self._paging_bytes = now, paging_bytes
         self._room = residency.room_bytes - paging_bytes
-        self._one_wakes = residency.sleepers.is_one_waking
+        self._one_wakes = bool(residency.sleepers.coming_back)
         """A process wakes, and has what it needs from the reserve."""
         self._pending = 0
         """Bytes that are about to leave."""

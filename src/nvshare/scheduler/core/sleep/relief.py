@@ -40,9 +40,17 @@ from nvshare.scheduler.core.transitions import ClientState
 class Relief:
     """The choice, on all devices."""
 
-    def __init__(self, clients: Mapping[int, tuple[Client, Device]], reasons: Reasons, storing: Storing) -> None:
-        """``clients``: all there are, by number."""
-        self._clients, self._reasons, self._storing = clients, reasons, storing
+    def __init__(
+        self,
+        clients: Mapping[int, tuple[Client, Device]],
+        reasons: Reasons,
+        storing: Storing,
+        moving: Mapping[int, Process],
+    ) -> None:
+        """``clients``: all there are, by number; ``moving``: the processes that are neither awake nor asleep."""
+        self._clients, self._reasons, self._storing, self._moving = clients, reasons, storing, moving
+        self._first: dict[str, Process | None] = {}
+        """Who is to sleep next on each device for another one; None: nobody."""
         self._needy: dict[str, Client | None] = {}
         """For whom others sleep on each device; None: nobody lacks room."""
         self._ways: dict[str, tuple[Client, frozenset[int]]] = {}
@@ -56,22 +64,19 @@ class Relief:
 
         ``there``: its clients whose processes can sleep.
         """
-        processes = {process.number: process for _, process in there}.values()
         _, former = self._ways.pop(device.uuid, (None, ()))
         needy, first, makers = self._help(device, there, now)
         if needy is not None and makers:
             self._ways[device.uuid] = needy, makers
-        lacks = needy is not None or self._storing.lacks or any(each.state is Sleep.COMING for each in processes)
+        lacks = needy is not None or self._storing.lacks or self._one_comes(device)
         lock = device.lock
         touched = [device] if lock.blocking.is_sleep_lacking is not lacks else []
         # Holders that only hold, because nobody waits, are told that they are to give way when they are idle.
         lock.blocking.lack_sleep(lacks=lacks)
-        for process in processes:
-            if (device.uuid in process.gives_way_on) is not (process is first and needy is not None):
-                process.give_way(device.uuid, gives=process is first and needy is not None)
-                touched += self._devices_of(process)
-            # What its clients on one device do decides what its contexts on another one are counted as.
-            if len(process.clients) > 1 and process.will(sleep=not self._reasons.unwilling(process)):
+        touched += self._have_give_way(device, None if needy is None else first)
+        # What its clients on one device do decides what its contexts on another one are counted as.
+        for process in [process for _, process in there if len(process.clients) > 1]:
+            if process.will(sleep=not self._reasons.unwilling(process)):
                 touched += self._devices_of(process)
         if lock.turns.lack(device.first_lacking(now)):
             touched.append(device)
@@ -125,12 +130,13 @@ class Relief:
         """The first on a device that lacks room and for which somebody sleeps, or may; which process is to sleep next
         for that, or else the clients, by number, of those that are to make way. None lacks room: who sleeps for host
         memory."""
-        processes = {process.number: process for _, process in there}.values()
+        self._needy[device.uuid] = first = next(device.needy(now), None)
+        if first is None and not self._storing.lacks:
+            return None, None, frozenset()
+        processes = [process for _, process in there]
         leaving = [process for process in processes if process.leaves and not self._stands_still(process)]
         able = [process for process in processes if self._may_be_chosen(process)]
-        first: Client | None = None
         for needy in device.needy(now):
-            first = first or needy
             self._needy[device.uuid] = needy
             if any(process is not needy.process for process in leaving):
                 return needy, None, frozenset()
@@ -144,6 +150,24 @@ class Relief:
         self._needy[device.uuid] = first
         helping = [each for each in able if is_idle(self._clients_of(each)) and self._storing.helps(each)]
         return first, None if first or leaving else min(helping, key=self._order, default=None), frozenset()
+
+    def _have_give_way(self, device: Device, process: Process | None) -> list[Device]:
+        """This one alone, of those on a device, is to sleep next for another one; for which devices that is news."""
+        former = self._first.get(device.uuid)
+        touched = []
+        if former is not process and former is not None and device.uuid in former.gives_way_on:
+            former.give_way(device.uuid, gives=False)
+            touched += self._devices_of(former)
+        if process is not None and device.uuid not in process.gives_way_on:
+            process.give_way(device.uuid, gives=True)
+            touched += self._devices_of(process)
+        self._first[device.uuid] = process
+        return touched
+
+    def _one_comes(self, device: Device) -> bool:
+        """Whether one that has a client on a device comes back."""
+        coming = (process for process in self._moving.values() if process.state is Sleep.COMING)
+        return any(device in self._devices_of(process) for process in coming)
 
     def _keeps_out(self, client: Client, device: Device) -> bool:
         """Whether a gang that is before one that sleeps, and may come in before it, would lack room beside it. What

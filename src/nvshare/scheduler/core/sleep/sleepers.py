@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.process import Process
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
 
 
@@ -15,13 +16,13 @@ class Sleepers:
     def able(self, beside: Client | None) -> list[Client]:
         """See ``memory.admission.Sleepers``."""
         own = None if beside is None else beside.process
-        there, relief = self._sleeping.on(self._device), self._sleeping.relief
+        there, relief = self._sleeping.on(self._device).values(), self._sleeping.relief
         return [client for client, process in there if process is not own and relief.could_sleep(process)]
 
     @property
-    def is_one_waking(self) -> bool:
+    def coming_back(self) -> list[Client]:
         """See ``memory.admission.Sleepers``."""
-        return any(each.is_coming_back for each, _ in self._sleeping.on(self._device))
+        return [client for client, _ in self._moving() if client.is_coming_back]
 
     def stays(self, client: Client) -> bool:
         """See ``memory.admission.Sleepers``."""
@@ -29,12 +30,18 @@ class Sleepers:
 
     def willing_bytes(self, client: Client | None) -> int:
         """See ``memory.admission.Sleepers``."""
-        there = self._sleeping.on(self._device)
+        there = self._sleeping.on(self._device).values()
         willing = [each.memory for each, process in there if not self._sleeping.reasons.unwilling(process)]
         own = None if client is None else client.memory
         return sum(memory.context_bytes - (0 if memory is own else memory.ahead_bytes) for memory in willing)
 
     def most_bytes(self, beside: Client | None) -> int:
         """See ``memory.admission.Sleepers``."""
-        coming = [client for client, process in self._sleeping.on(self._device) if process.comes]
-        return sum(client.memory.context_bytes for client in (*self.able(beside), *coming) if client is not beside)
+        coming = [client for client, process in self._moving() if process.comes and client is not beside]
+        return sum(client.memory.context_bytes for client in (*self.able(beside), *coming))
+
+    def _moving(self) -> list[tuple[Client, Process]]:
+        """Those whose processes are neither awake nor asleep."""
+        there = self._sleeping.on(self._device)
+        numbers = (number for process in self._sleeping.moving.values() for number in process.clients)
+        return [there[number] for number in numbers if number in there]

@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, Measure, Wake
@@ -70,19 +70,19 @@ class Sleeping:
         self.storing = Storing(clients, self._processes, host)
         self._on: dict[str, dict[int, tuple[Client, Process]]] = {}
         """The clients of these processes on each device, by number."""
-        self._moving: dict[int, Process] = {}
+        self.moving: dict[int, Process] = {}
         """Those that are neither awake nor asleep, or are asked to be the other, or to let go of host memory."""
-        self.reasons = Reasons(clients, host, self.storing, self._moving)
-        self.relief = Relief(clients, self.reasons, self.storing)
-        self._still = Still(clients, self._processes, self._moving)
+        self.reasons = Reasons(clients, host, self.storing, self.moving)
+        self.relief = Relief(clients, self.reasons, self.storing, self.moving)
+        self._still = Still(clients, self._processes, self.moving)
         self._alarms: dict[int, float] = {}
         """When to look whether a process has been idle for long enough, by its number."""
         self._moments: list[tuple[float, int]] = []
         """The same, the earliest first; what is not its process's alarm any more is passed over."""
 
-    def on(self, device: str) -> Collection[tuple[Client, Process]]:
-        """The clients on a device whose processes can sleep."""
-        return self._on.get(device, {}).values()
+    def on(self, device: str) -> Mapping[int, tuple[Client, Process]]:
+        """The clients on a device whose processes can sleep, by number."""
+        return self._on.get(device, {})
 
     # What happened.
 
@@ -106,7 +106,7 @@ class Sleeping:
                 # It is back while the others wait for room.
                 device.come_back(client, now)
                 process.measure(measured=False)
-            self._moving[process.number] = process
+            self.moving[process.number] = process
             self.storing.look_again()
         return self._devices_of(process)
 
@@ -125,7 +125,7 @@ class Sleeping:
         if not process.clients:
             del self._processes[process.number]
             self._alarms.pop(process.number, None)
-            self._moving.pop(process.number, None)
+            self.moving.pop(process.number, None)
         if not self._processes:
             self._moments.clear()
             self.storing.none_sleeps()
@@ -202,7 +202,7 @@ class Sleeping:
             devices = {id(device): device for _, device in self._clients.values()}.values()
         for device in self.relief.concerned(devices):
             touched += self._relieve(device, now)
-        for process in list(self._moving.values()):
+        for process in list(self.moving.values()):
             touched += self._go_on(process, actions, now)
         actions += self.storing.plan(now)
         for action in actions:
@@ -243,7 +243,7 @@ class Sleeping:
             for client in self._clients_of(process):
                 if not client.keeps_place:
                     client.keep_place(self._new_ticket())
-            self._moving[process.number] = process
+            self.moving[process.number] = process
 
     def _wake(self, process: Process, now: float) -> None:
         process.woke(now)
@@ -256,7 +256,7 @@ class Sleeping:
 
     def _be_awake(self, process: Process, now: float) -> None:
         process.be_awake()
-        self._moving.pop(process.number, None)
+        self.moving.pop(process.number, None)
         self._set_alarm(process, float("inf") if process.never else now + self._idle_seconds(process))
 
     def _due(self, now: float) -> Iterator[Process]:
@@ -293,7 +293,7 @@ class Sleeping:
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
         process.leave()
-        self._moving[process.number] = process
+        self.moving[process.number] = process
         return self._devices_of(process)
 
     def _go_on(self, process: Process, actions: list[Action], now: float) -> list[Device]:
@@ -305,7 +305,7 @@ class Sleeping:
             case Sleep.LEAVING if all(map(is_out, self._clients_of(process))):
                 self._let_fall(process, actions)
             case Sleep.ASLEEP if not any(client.memory.away.goes_to for client in self._clients_of(process)):
-                del self._moving[process.number]
+                del self.moving[process.number]
             case Sleep.LOADING if self.storing.is_back(process, actions) and self._may_come(process):
                 return self._come(process, now)
             case Sleep.COMING if reason := self._kept_out(process, now):
@@ -337,7 +337,7 @@ class Sleeping:
 
     def _may_come(self, process: Process) -> bool:
         """Whether no gang is before it, nor another process on several devices comes back, if it is on several."""
-        coming = (each for each in self._moving.values() if each.state is Sleep.COMING)
+        coming = (each for each in self.moving.values() if each.state is Sleep.COMING)
         may_come = len(process.clients) < 2 or all(len(each.clients) < 2 for each in coming)
         return may_come and not self.relief.comes_later(process)
 
@@ -379,7 +379,7 @@ class Sleeping:
         there = self.on(device.uuid)
         if not there:
             return []
-        chosen, touched = self.relief.choose(device, there, now)
+        chosen, touched = self.relief.choose(device, there.values(), now)
         if chosen is None:
             return touched
         clients = self._clients_of(chosen)
