@@ -82,12 +82,22 @@ static void drop_if_done(struct nvs_pool *pool)
 	free(pool);
 }
 
+/* With the lock held: for one more allocation, so that whoever destroys the pool leaves it. */
+static struct nvs_pool *take(CUmemoryPool handle)
+{
+	struct nvs_pool *pool = find(handle);
+
+	if (pool)
+		pool->allocations++;
+	return pool;
+}
+
 struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 {
 	struct nvs_pool *pool, *fresh;
 
 	nvs_mutex_lock(&lock);
-	pool = find(handle);
+	pool = take(handle);
 	nvs_mutex_unlock(&lock);
 	if (pool || !handle)
 		return pool;
@@ -97,12 +107,12 @@ struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 	fresh->handle = handle;
 	fresh->device = nvs_device_of_pointer(sample);
 	nvs_mutex_lock(&lock);
-	pool = find(handle);
-	if (!pool && fresh->device) {
+	if (!find(handle) && fresh->device) {
 		fresh->next = pools;
-		pools = pool = fresh;
+		pools = fresh;
 		fresh = NULL;
 	}
+	pool = take(handle);
 	nvs_mutex_unlock(&lock);
 	free(fresh);
 	return pool;
@@ -111,7 +121,7 @@ struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample)
 void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_device *reserved_on,
 		     uint64_t reserved)
 {
-	bool grown;
+	CUmemoryPool grown;
 	uint64_t kept = 0;
 	int64_t change;
 
@@ -120,13 +130,13 @@ void nvs_pool_charge(struct nvs_pool *pool, struct nvs_entry *entry, struct nvs_
 	nvs_account_add(entry);
 	nvs_mutex_lock(&lock);
 	pool->live += entry->bytes;
-	pool->allocations++;
-	grown = pool->live > pool->kept;
+	grown = pool->live > pool->kept ? pool->handle : NULL;
 	nvs_mutex_unlock(&lock);
 	if (grown)
-		kept = measure(pool->handle);
+		kept = measure(grown);
 	nvs_mutex_lock(&lock);
-	if (grown)
+	/* One that was destroyed meanwhile keeps nothing. */
+	if (grown && pool->handle)
 		pool->kept = kept;
 	change = recharge(pool);
 	nvs_mutex_unlock(&lock);

@@ -13,8 +13,8 @@ struct nvs_device;
 struct nvs_pool;
 
 /*
- * The record of a pool of device memory, which `sample` was allocated from; NULL: not of a device,
- * or there is no host memory.
+ * The record of a pool of device memory, which `sample` was allocated from, to be given to
+ * nvs_pool_charge; NULL: not of a device, or there is no host memory.
  */
 struct nvs_pool *nvs_pool_use(CUmemoryPool handle, CUdeviceptr sample);
 /*
