@@ -124,6 +124,12 @@ def threads(program: ControlledProgram) -> list[int]:
     return [int(task.name) for task in Path(f"/proc/{program.pid}/task").iterdir()]
 
 
+def test_children_around_fork(children: Children, compile_c: Callable[..., Path]) -> None:
+    """A child that was made around fork(2) waits for nothing at its calls and at its end."""
+    raw_child = compile_c("programs/raw_child.c", "raw_child.so", "-shared", "-fPIC")
+    Children(children.environment | {paths.MEMORY: "native"}).run_python("raw_children.py", str(raw_child))
+
+
 @pytest.mark.parametrize("connected", [True, False])
 def test_end_of_a_process_that_sleeps(
     start: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler, connected: bool

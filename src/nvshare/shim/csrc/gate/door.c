@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gate/device.h"
 #include "gate/python.h"
@@ -23,6 +24,7 @@ _Atomic uint32_t nvs_door_state __attribute__((visibility("hidden")));
 static _Atomic uint32_t closings; /* how often it was closed */
 static _Atomic bool wanted;	  /* since it began to close somebody has wanted to enter */
 static _Atomic uint64_t links;	  /* devices whose clients can have it opened, a bit each */
+static _Atomic pid_t process;	  /* whose door it is */
 
 static void set(uint32_t state)
 {
@@ -93,6 +95,21 @@ static void want(uint32_t state)
 			nvs_device_tell(device, NVS_NEWS_DOOR);
 }
 
+bool nvs_door_inherited(void)
+{
+	return getpid() != atomic_load(&process);
+}
+
+/* What a call answers that would wait in vain; CUDA_SUCCESS: it may wait. */
+static CUresult refusal(uint32_t state)
+{
+	if (!nvs_mark_mine)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (state == NVS_DOOR_LOST)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	return nvs_door_inherited() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+}
+
 /*
  * Nothing is held while it waits: a handler of a signal may call the driver meanwhile, or end the
  * wait by a jump.
@@ -100,14 +117,13 @@ static void want(uint32_t state)
 CUresult nvs_door_enter_slowly(void)
 {
 	NVS_KEEP_ERRNO;
-	uint32_t state;
 
 	while (!nvs_door_try()) {
-		if (!nvs_mark_mine)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		state = atomic_load(&nvs_door_state);
-		if (state == NVS_DOOR_LOST)
-			return CUDA_ERROR_OPERATING_SYSTEM;
+		uint32_t state = atomic_load(&nvs_door_state);
+		CUresult result = refusal(state);
+
+		if (result != CUDA_SUCCESS)
+			return result;
 		if (state == NVS_DOOR_OPEN)
 			continue;
 		want(state);
@@ -252,8 +268,8 @@ static void at_exit(void)
 {
 	NVS_KEEP_ERRNO;
 
-	while (!nvs_door_try() && atomic_load(&nvs_door_state) == NVS_DOOR_CLOSED &&
-	       atomic_load(&links)) {
+	while (!nvs_door_try() && !nvs_door_inherited() &&
+	       atomic_load(&nvs_door_state) == NVS_DOOR_CLOSED && atomic_load(&links)) {
 		want(NVS_DOOR_CLOSED);
 		nvs_futex_sleep(&nvs_door_state, NVS_DOOR_CLOSED, EXIT_LOOK_NS);
 	}
@@ -263,6 +279,7 @@ void nvs_door_prepare(void)
 {
 	static bool prepared;
 
+	atomic_store(&process, getpid());
 	if (!prepared)
 		prepared = !atexit(at_exit);
 }

@@ -73,6 +73,12 @@ static inline void nvs_door_leave(void)
 unsigned int nvs_door_step_out(void);
 CUresult nvs_door_step_in(unsigned int inside);
 
+/*
+ * It is the parent's: this process was made around fork(2), so no handler of ours has run in it,
+ * and nobody is there who would open door or gate.
+ */
+bool nvs_door_inherited(void);
+
 /* What a call answers that asks the driver before it comes to a gate, which knows of it then. */
 #define NVS_BEHIND_DOOR(call)                            \
 	__extension__({                                  \

@@ -113,6 +113,8 @@ static CUresult wait_or_fail(struct nvs_device *device, int seen)
 {
 	if (seen == NVS_GATE_LOST)
 		return nvs_lost(device);
+	if (nvs_door_inherited())
+		return CUDA_ERROR_NOT_INITIALIZED;
 	return seen != NVS_GATE_FAILING && wait_at(device, seen) ? CUDA_SUCCESS
 								 : CUDA_ERROR_SYSTEM_NOT_READY;
 }
