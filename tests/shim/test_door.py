@@ -9,6 +9,7 @@ import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
+from tests.conftest import Libraries
 from tests.polling import poll_until
 from tests.shim.children import Children, cases
 from tests.shim.controlled_program import ControlledProgram
@@ -130,12 +131,20 @@ def test_children_around_fork(children: Children, compile_c: Callable[..., Path]
     Children(children.environment | {paths.MEMORY: "native"}).run_python("raw_children.py", str(raw_child))
 
 
-@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize(("connected", "late"), [(True, 0), (False, 4)])
 def test_end_of_a_process_that_sleeps(
-    start: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler, connected: bool
+    start: Callable[..., ControlledProgram],
+    fake_scheduler: FakeScheduler,
+    libraries: Libraries,
+    compile_c: Callable[..., Path],
+    spy: Path,
+    connected: bool,
+    late: int,
 ) -> None:
-    """exit waits for the scheduler that is connected, and for none otherwise."""
-    program = start()
+    """exit waits for the scheduler that is connected, and for none otherwise, nor do calls that follow then."""
+    flags = ("-shared", "-fPIC", str(spy / "libcuda.so.1"))
+    late_call = compile_c("programs/late_call.c", "late_call.so", *flags)
+    program = start(LD_PRELOAD=f"{late_call}:{libraries.shim}")
     peer = fake_scheduler.serve(program)
     peer.send(wire.Sleep(1))
     peer.expect(wire.Asleep)
@@ -148,3 +157,4 @@ def test_end_of_a_process_that_sleeps(
         assert program.process.poll() is None
         peer.send(wire.Awake())
     assert program.process.wait(20) == 0
+    assert program.answer() == f"at its end: {late}"

@@ -25,6 +25,7 @@ static _Atomic uint32_t closings; /* how often it was closed */
 static _Atomic bool wanted;	  /* since it began to close somebody has wanted to enter */
 static _Atomic uint64_t links;	  /* devices whose clients can have it opened, a bit each */
 static _Atomic pid_t process;	  /* whose door it is */
+static __thread bool ended;	  /* the process ends in this thread, behind the closed door */
 
 static void set(uint32_t state)
 {
@@ -107,7 +108,9 @@ static CUresult refusal(uint32_t state)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (state == NVS_DOOR_LOST)
 		return CUDA_ERROR_OPERATING_SYSTEM;
-	return nvs_door_inherited() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+	if (nvs_door_inherited())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
 
 /*
@@ -262,13 +265,13 @@ void nvs_door_link(const struct nvs_device *device, bool up)
 /*
  * The driver's own part of it follows, which we don't see and which needs the devices. Who is
  * inside stays there, so that the door is not closed any more. Nobody but a scheduler can wake the
- * process; without one it ends as it is.
+ * process; without one it ends as it is, and what still calls the driver is told so.
  */
 static void at_exit(void)
 {
 	NVS_KEEP_ERRNO;
 
-	while (!nvs_door_try() && !nvs_door_inherited() &&
+	while ((ended = !nvs_door_try()) && !nvs_door_inherited() &&
 	       atomic_load(&nvs_door_state) == NVS_DOOR_CLOSED && atomic_load(&links)) {
 		want(NVS_DOOR_CLOSED);
 		nvs_futex_sleep(&nvs_door_state, NVS_DOOR_CLOSED, EXIT_LOOK_NS);
