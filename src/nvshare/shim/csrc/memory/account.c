@@ -6,6 +6,7 @@
 #include "memory/account.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "process/mutex.h"
 
@@ -171,8 +172,6 @@ void nvs_account_forget(void)
 {
 	for (struct shard *shard = shards; shard < shards + SHARDS; shard++) {
 		nvs_mutex_forked(&shard->lock);
-		for (int i = 0; i < CHAINS; i++)
-			while (shard->chains[i])
-				free(unlink_node(&shard->chains[i]));
+		memset(shard->chains, 0, sizeof(shard->chains));
 	}
 }

@@ -200,10 +200,5 @@ void nvs_pool_destroyed(CUmemoryPool handle)
 void nvs_pools_forked(void)
 {
 	nvs_mutex_forked(&lock);
-	while (pools) {
-		struct nvs_pool *pool = pools;
-
-		pools = pool->next;
-		free(pool);
-	}
+	pools = NULL;
 }
