@@ -45,6 +45,12 @@ def test_context(children: Children, case: str) -> None:
     children.run_python("context_cases.py", case)
 
 
+@pytest.mark.parametrize("case", cases("context_races.py"))
+def test_contexts_beside_each_other(children: Children, case: str) -> None:
+    """What the docstring of the case claims."""
+    children.run_python("context_races.py", case)
+
+
 @pytest.mark.parametrize("case", cases("delay_cases.py"))
 def test_delayed(children: Children, compile_c: Callable[..., Path], case: str) -> None:
     """What the docstring of the case claims."""

@@ -212,6 +212,27 @@ struct nvs_context *nvs_context_primary_ending(int ordinal)
 	return begin_ending(entry ? entry : &unseen);
 }
 
+struct nvs_context *nvs_context_primary_beginning(int ordinal)
+{
+	struct nvs_context *entry;
+
+	nvs_cancel_off();
+	NVS_HOLD(&lock);
+	entry = find_primary(ordinal);
+	while (entry && entry->endings)
+		nvs_mutex_wait(&lock);
+	if (entry)
+		entry->pins++;
+	return entry;
+}
+
+void nvs_context_primary_begun(struct nvs_context *entry)
+{
+	if (entry)
+		nvs_context_unpin(entry);
+	nvs_cancel_on();
+}
+
 bool nvs_context_detached(struct nvs_context *entry)
 {
 	NVS_HOLD(&lock);

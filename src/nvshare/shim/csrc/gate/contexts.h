@@ -33,9 +33,16 @@ void nvs_context_attached(CUcontext context);
 struct nvs_context *nvs_context_ending(CUcontext context);
 /* The same for a device's primary context, whether it was seen or not. */
 struct nvs_context *nvs_context_primary_ending(int ordinal);
+/*
+ * Around a call that may begin a device's primary context: nobody ends it meanwhile, and whoever is
+ * ending it has done all that follows from that. So the new one, which mostly has the address of
+ * the old one, is not taken for it.
+ */
+struct nvs_context *nvs_context_primary_beginning(int ordinal);
+void nvs_context_primary_begun(struct nvs_context *entry);
 /* In between, after cuCtxDetach gave the context back: true when nobody has it any more. */
 bool nvs_context_detached(struct nvs_context *entry);
-/* After the call, which ended the context or not. */
+/* After the call, which ended the context or not, and what follows from that. */
 void nvs_context_ended(struct nvs_context *entry, bool gone);
 
 /* The ordinal of a context's device; -1: not known. Without a lock. */

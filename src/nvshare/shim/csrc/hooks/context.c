@@ -16,6 +16,7 @@
 #include "memory/swap/exports.h"
 #include "process/terms.h"
 
+#define NO_DEVICE (-1)
 #define CONTEXT_BYTES (640ull << 20) /* about what the driver takes for one */
 
 /*
@@ -46,10 +47,12 @@ static CUresult answered(struct nvs_device *device, CUresult result)
 	return result;
 }
 
-#define BEGIN(symbol, noted, arguments, ...)                                \
+/* `primary`: of which device the primary context may begin. */
+#define BEGIN(symbol, primary, noted, arguments, ...)                       \
 	NVS_HOOK(symbol, __VA_ARGS__)                                       \
 	{                                                                   \
 		struct nvs_device *device;                                  \
+		struct nvs_context *entry;                                  \
 		struct nvs_room_given given = { .kind = NVS_ROOM_CONTEXT }; \
 		CUresult result;                                            \
                                                                             \
@@ -60,16 +63,19 @@ static CUresult answered(struct nvs_device *device, CUresult result)
 		device = nvs_device_use(dev);                               \
 		if (!may_begin(device))                                     \
 			return CUDA_ERROR_OUT_OF_MEMORY;                    \
-		do                                                          \
+		do {                                                        \
+			entry = nvs_context_primary_beginning(primary);     \
 			result = NVS_REAL(symbol) arguments;                \
-		while (try_again(device, result, &given));                  \
-		if (result == CUDA_SUCCESS)                                 \
-			noted(*pctx, dev);                                  \
+			if (result == CUDA_SUCCESS)                         \
+				noted(*pctx, dev);                          \
+			nvs_context_primary_begun(entry);                   \
+		} while (try_again(device, result, &given));                \
 		return answered(device, result);                            \
 	}
-#define CREATE(symbol, arguments, ...) BEGIN(symbol, nvs_context_created, arguments, __VA_ARGS__)
+#define CREATE(symbol, arguments, ...) \
+	BEGIN(symbol, NO_DEVICE, nvs_context_created, arguments, __VA_ARGS__)
 
-BEGIN(cuDevicePrimaryCtxRetain, nvs_context_primary_seen, (pctx, dev), CUcontext *pctx,
+BEGIN(cuDevicePrimaryCtxRetain, dev, nvs_context_primary_seen, (pctx, dev), CUcontext *pctx,
       CUdevice_v1 dev)
 CREATE(cuCtxCreate, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
 CREATE(cuCtxCreate_v2, (pctx, flags, dev), CUcontext *pctx, unsigned int flags, CUdevice_v1 dev)
@@ -119,7 +125,7 @@ static void note_green(CUgreenCtx context, int ordinal)
 	(void)context, (void)ordinal;
 }
 
-BEGIN(cuGreenCtxCreate, note_green, (pctx, desc, dev, flags), CUgreenCtx *pctx,
+BEGIN(cuGreenCtxCreate, dev, note_green, (pctx, desc, dev, flags), CUgreenCtx *pctx,
       CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 
 /* A call that may end a context, and what is held meanwhile. */
@@ -150,15 +156,16 @@ static void begin_end(struct ending *ending, int ordinal, bool primary, CUcontex
  */
 static CUresult end(struct ending *ending, CUresult result, bool gone)
 {
-	nvs_context_ended(ending->entry, gone);
-	nvs_allocations_context_ended(ending->memory, gone);
 	if (gone && ending->context) {
 		nvs_capture_context_ended(ending->context);
 		nvs_memory_context_gone(ending->context);
-		nvs_exports_check();
 	}
-	if (gone)
+	nvs_context_ended(ending->entry, gone);
+	nvs_allocations_context_ended(ending->memory, gone);
+	if (gone) {
+		nvs_exports_check();
 		nvs_gates_look_again();
+	}
 	nvs_gate_leave(&ending->pass, result);
 	return result;
 }
