@@ -46,9 +46,10 @@ def test_context(children: Children, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", cases("context_races.py"))
-def test_contexts_beside_each_other(children: Children, case: str) -> None:
+def test_ends_of_contexts(children: Children, compile_c: Callable[..., Path], case: str) -> None:
     """What the docstring of the case claims."""
-    children.run_python("context_races.py", case)
+    deny = compile_c("programs/deny_membarrier.c", "deny_membarrier.so", "-shared", "-fPIC")
+    children.run_python("context_races.py", case, str(deny))
 
 
 @pytest.mark.parametrize("case", cases("delay_cases.py"))

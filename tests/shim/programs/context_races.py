@@ -1,6 +1,6 @@
-"""Cases of contexts that begin while others end, each in a fresh process: context_races.py NAME.
+"""Cases of the ends of contexts beside other threads, each in a fresh process: context_races.py NAME DENY.SO.
 
-They fail by an assertion.
+They fail by an assertion. DENY.SO is ``deny_membarrier.c``.
 """
 
 from __future__ import annotations
@@ -48,6 +48,15 @@ def primary_context_that_begins_while_it_ends(server: LockServer) -> None:
     assert ending.result() == beginning.result() == 0
     peer.connection.close()
     assert server.accept().register.footprint_bytes == SIDE * SIDE * 4
+
+
+def errno_is_kept(server: LockServer) -> None:
+    """The end of a context waits for threads that ask about its events; without membarrier that leaves no trace."""
+    assert ctypes.CDLL(sys.argv[2]).deny_membarrier() == 0
+    use_device(server)
+    ctypes.set_errno(77)
+    assert call("cuDevicePrimaryCtxRelease_v2", 0) == 0
+    assert ctypes.get_errno() == 77
 
 
 if __name__ == "__main__":

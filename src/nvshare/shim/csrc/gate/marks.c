@@ -157,6 +157,8 @@ void nvs_marks_order(void)
 
 void nvs_marks_wait_looks(void)
 {
+	NVS_KEEP_ERRNO;
+
 	/*
 	 * For the same reason as in a drain. This happens once in a process, so no test can repeat
 	 * it until two processors disagree.
