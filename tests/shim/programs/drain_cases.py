@@ -97,6 +97,22 @@ def call_in_flight_waits_for_a_step(server: LockServer) -> None:
     ends(copying)
 
 
+def context_that_ends_waits_for_a_step(server: LockServer) -> None:
+    """A context is ended meanwhile whose work waits for a value that another thread is to write."""
+    device, other = Device(), ctypes.c_void_p()
+    peer, writing = hold_lock(server, device), device.stream()
+    call("cuCtxCreate_v2", ctypes.byref(other), 0, 0)
+    device.wait_value(device.stream())
+    device.use()
+    peer.revoke()
+    client_waits(peer)
+    ending = device.start(lambda: call("cuCtxDestroy_v2", other))
+    poll_until(lambda: "cuCtxDestroy" in TRACE.read_text(), "the end is in the driver")
+    device.write_value(writing)
+    expect_steps(peer)
+    ends(ending)
+
+
 def put_off_until_it_can_end(server: LockServer) -> None:
     """Work that no step completes: the gate opens again with the lock held, that is reported, and it is tried again."""
     device, ended = Device(), threading.Event()

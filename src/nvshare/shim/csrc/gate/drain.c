@@ -157,6 +157,12 @@ static bool is_done(struct drain *drain)
 		break;
 	}
 	/*
+	 * A call that ends a context may wait in the driver for work that waits for a step; the
+	 * synchronization would wait for that call.
+	 */
+	if (nvs_marks_set(device))
+		return false;
+	/*
 	 * Whoever took a step during the synchronization would be missed. The moment is too short
 	 * for a test to show it.
 	 */
