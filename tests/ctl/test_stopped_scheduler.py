@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nvshare.paths import RunDir
-from tests.ctl.program import ctl
+from tests.ctl.program import COMMAND, ctl, environment
+from tests.ctl.terminal import in_session, in_terminal
+from tests.polling import poll_until
 from tests.scheduler.wire_client import Scheduler
 from tests.stopping import stop
 
@@ -29,3 +31,19 @@ def test_it_is_named(run_dir: RunDir) -> None:
         findings = json.loads(doctor.result().stdout)["findings"]
     (said,) = [finding["what"] for finding in findings if finding["subject"] == "scheduler"]
     assert f"{what}; it goes on with: kill -CONT {pid}" == said
+
+
+def test_top_names_it(run_dir: RunDir) -> None:
+    """While it is shown, and where it can't be shown at all, in the line that other commands have."""
+    with Scheduler(run_dir.root / "run") as scheduler:
+        command, variables = [*COMMAND, "top"], environment(scheduler.run_dir, TERM="xterm-256color")
+        pid = scheduler.process.pid
+        with in_session(command, variables, 80, 24) as running:
+            poll_until(lambda: "No device yet" in running.screen(), "it is shown")
+            stop(pid)
+            what = f"the scheduler is stopped (kill -CONT {pid}) and has not answered since"
+            poll_until(lambda: what in running.screen(), "it is said", timeout=30)
+        with in_terminal(command, variables) as late:
+            poll_until(lambda: f"kill -CONT {pid}" in late.output(), "it is said", timeout=30)
+            assert late.process.wait(timeout=10) == 1
+            assert "No device yet" not in late.output()

@@ -112,7 +112,7 @@ def test_a_terminal_that_cannot_draw_over_what_is_there(run_dir: RunDir) -> None
 
 
 def test_scheduler_that_does_not_answer(run_dir: RunDir) -> None:
-    """A stopped scheduler is said, with since when; no clock goes on meanwhile, and when it is back it is shown."""
+    """A stopped scheduler is named, with since when and its remedy; clocks stand still until it is back."""
     with Scheduler(run_dir.root / "run") as scheduler:
         scheduler.client().register().lock()
         command = [*COMMAND, "status", "--watch"]
@@ -120,7 +120,8 @@ def test_scheduler_that_does_not_answer(run_dir: RunDir) -> None:
         with in_terminal(command, variables) as terminal:
             poll_until(lambda: "holding" in terminal.output(), "the status is shown")
             stop(scheduler.process.pid)
-            poll_until(lambda: "the scheduler has not answered since" in terminal.output(), "it is said", timeout=30)
+            said = f"the scheduler is stopped (kill -CONT {scheduler.process.pid}) and has not answered since"
+            poll_until(lambda: said in terminal.output(), "it is said", timeout=30)
             before = len(terminal.output())
             poll_until(lambda: terminal.output().count("has not answered", before) >= 3, "it was drawn again")
             # What was read before may have ended in the middle of a number.
@@ -147,7 +148,9 @@ def test_silence_is_one_line(run_dir: RunDir) -> None:
         assert process.stderr is not None
         line = process.stderr.readline().decode()
         assert re.fullmatch(
-            r"nvshare-ctl: the scheduler has not answered since \d\d:\d\d:\d\d; waiting for it to come back\n", line
+            rf"nvshare-ctl: the scheduler is stopped \(kill -CONT {scheduler.process.pid}\) and has not answered since "
+            r"\d\d:\d\d:\d\d; waiting for it to come back\n",
+            line,
         )
         scheduler.process.send_signal(signal.SIGCONT)
         poll_until(lambda: read().count("\n") == 2, "a document", timeout=30)

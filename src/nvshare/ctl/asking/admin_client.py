@@ -22,6 +22,14 @@ RPC_TIMEOUT = 10.0
 """Seconds after which a scheduler that accepted the connection but does not answer is reported."""
 
 
+class StoppedError(CommandError):
+    """The scheduler was asked in vain: a signal stopped it."""
+
+    def __init__(self, path: Path, pid: int) -> None:
+        super().__init__(f"the scheduler at {path}, pid {pid}, is {remedy(pid)}")
+        self.pid = pid
+
+
 @contextmanager
 def admin(run_dirs: Sequence[RunDir], *, only_to_read: bool = False) -> Iterator[admin_pb2_grpc.AdminStub]:
     """The admin API of the first of these schedulers that answers; ``only_to_read``: what every user may ask suffices.
@@ -125,7 +133,7 @@ def _silent(path: Path, what: str) -> CommandError:
     with suppress(OSError):
         pid = listening_pid(path) or 0
     if pid and is_stopped(pid):
-        return CommandError(f"the scheduler at {path}, pid {pid}, is {remedy(pid)}")
+        return StoppedError(path, pid)
     return CommandError(f"the scheduler at {path} {what} within {RPC_TIMEOUT:g} s; see its log")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nvshare.admin import admin_pb2
-from nvshare.ctl.asking.admin_client import admin
+from nvshare.ctl.asking.admin_client import StoppedError, admin
 from nvshare.ctl.errors import CommandError
 from nvshare.paths import RunDir
 
@@ -80,6 +80,8 @@ class _Watch:
             try:
                 with admin(self._run_dirs, only_to_read=True) as scheduler:
                     status = scheduler.GetStatus(admin_pb2.GetStatusRequest(), timeout=_SILENCE_SECONDS)
+            except StoppedError as failure:
+                self._lose(f"the scheduler is stopped (kill -CONT {failure.pid}) and has not answered", ended=False)
             except CommandError:
                 self._lose("the scheduler has not answered", ended=False)
             else:

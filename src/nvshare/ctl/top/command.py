@@ -46,12 +46,14 @@ def top(
 ) -> None:
     """Until q or Ctrl-C."""
     # Imported where it is used: gRPC takes a fifth of a second to load, which the other commands need not wait for.
-    from nvshare.ctl.asking.admin_client import admin
-    from nvshare.ctl.asking.device_choice import uuid_of
+    from nvshare.admin import admin_pb2
+    from nvshare.ctl.asking.admin_client import RPC_TIMEOUT, admin
+    from nvshare.ctl.asking.device_choice import chosen
     from nvshare.ctl.top.live import show
 
     candidates = run_dirs(context, run_dir)
     # A scheduler that was never there is an error; one that goes away later is waited for.
     with admin(candidates, only_to_read=True) as scheduler:
-        only = uuid_of(device, scheduler)
+        status = scheduler.GetStatus(admin_pb2.GetStatusRequest(), timeout=RPC_TIMEOUT)
+        only = "" if device is None else chosen(device, status)
     show(candidates, only, every)

@@ -157,8 +157,8 @@ def _busy(uuids: Sequence[str]) -> dict[str, float]:
 
 def _lost(update: Lost) -> str:
     """Short, since the screen has one line for it."""
-    what = "the scheduler is gone since" if update.ended else "the scheduler has not answered since"
-    return f"{what} {update.since:%H:%M:%S}; waiting for it to come back"
+    what = "the scheduler is gone" if update.ended else update.reason
+    return f"{what} since {update.since:%H:%M:%S}; waiting for it to come back"
 
 
 @contextmanager
