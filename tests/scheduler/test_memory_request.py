@@ -148,8 +148,16 @@ def test_the_later_one_gets_what_is_left(scheduler: Scheduler, start: Start) -> 
     assert 0 < kept_bytes(scheduler, second) < 256 * MIB
     allocates(first, "all", 200 * MIB, 1)
     allocates(second, "all", 100 * MIB, 2)
-    [line] = scheduler.logged("a memory request is not kept in full: others have too much")
+    [line] = scheduler.logged("a memory request is not kept in full: the device has no more for it")
     assert (line["container"], line["requested_bytes"]) == (f"late@{os.getuid()}", 256 * MIB)
+
+
+def test_more_than_the_device_has(serve: Callable[..., Scheduler]) -> None:
+    """The log says that it is not kept in full, and does not blame others: there are none."""
+    scheduler = serve(*OPTIONS)
+    scheduler.client().register().send(wire.Terms(memory_request_bytes=100 * GIB, container="alone"))
+    [line] = scheduler.logged("a memory request is not kept in full: the device has no more for it")
+    assert line["kept_bytes"] < line["requested_bytes"] == 100 * GIB
 
 
 def test_requests_that_come_and_go_do_not_fill_the_log(serve: Callable[..., Scheduler]) -> None:
@@ -162,5 +170,5 @@ def test_requests_that_come_and_go_do_not_fill_the_log(serve: Callable[..., Sche
         asks.lock()
         asks.close()
     poll_until(lambda: len(scheduler.states()) == 1, "all have left")
-    assert len(scheduler.logged("a memory request is not kept in full: others have too much")) < 60
+    assert len(scheduler.logged("a memory request is not kept in full: the device has no more for it")) < 60
     assert len(scheduler.log()) < 200

@@ -1157,7 +1157,7 @@ class Client(_message.Message):
     terms. Empty: an account of its own.
     """
     memory_kept_bytes: _builtins.int
-    """Of its container's memory request, what is kept on the device: less than all where others have too much."""
+    """Of its container's memory request, what is kept on the device: less than all where the device has no more for it."""
     memory_wait: _builtins.str
     """Why memory that its program asks for is not given to it now. Empty: it asks for none, or others only have to make way."""
     asleep_seconds: _builtins.float

@@ -35,7 +35,7 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
             )
         case ReportShort(number, device, container, requested_bytes, kept_bytes):
             log.warning(
-                "a memory request is not kept in full: others have too much",
+                "a memory request is not kept in full: the device has no more for it",
                 container=container,
                 pid=clients[number].pid,
                 device=device,
