@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from nvshare.ctl.doctor import proc, watch
 from nvshare.ctl.doctor.observation import Seen, with_maps
 from nvshare.ctl.doctor.proc import Family, descendants
 from nvshare.ctl.doctor.verdict import Shared, judge, members
+from nvshare.ctl.starting.execution import execute
 from tests.polling import poll_until
 
 DRIVER = "7f0000100000-7f0000200000 r-xp 00100000 08:01 22 /usr/lib/libcuda.so.580.1\n"
@@ -102,6 +103,18 @@ def test_end_behind_the_mappings(start: Start, reads: Reads, monkeypatch: pytest
     monkeypatch.setattr(proc, "elf_of", lambda _path: end(child.pid))
     family.look()
     assert [(seen.command, seen.drivers) for seen in of(family, child.pid)] == [("sleep 600", 1)]
+
+
+def test_doctor_is_no_process_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the child takes to become the command: nothing is seen of it before."""
+
+    def late(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
+        time.sleep(0.2)
+        execute(executable, command, environment)
+
+    monkeypatch.setattr(watch, "execute", late)
+    seen = watch.run("/bin/sleep", ["sleep", "0.1"], os.environ).seen
+    assert [one.command for one in seen] == ["sleep 0.1"]
 
 
 def test_command_that_ends_before_its_file_is_read() -> None:

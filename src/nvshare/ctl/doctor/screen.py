@@ -43,8 +43,8 @@ def of_program(ending: str, left: int, members: Sequence[Member], verdict: Verdi
         parts.append(Padding(_table(verdict.findings), (0, 0, 0, 2)))
     users = [member for member in members if member.uses_gpu]
     parts += [part for member in users for part in _member(member)]
-    others = len(members) - len(users)
-    if others:
+    others = len({member.pid for member in members} - {member.pid for member in users})
+    if users and others:
         parts.append(Text(f"{others} more process{'es' if others != 1 else ''} of it used no GPU", style="dim"))
     if left:
         parts.append(Text(f"{left} process{'es' if left != 1 else ''} of it still run, and are not watched any more"))

@@ -94,10 +94,16 @@ def _adopt_orphans() -> None:
 
 
 def _start(executable: str, command: list[str], environment: Mapping[str, str]) -> int:
+    """Returns when the child has become the command, or has ended: what it was before is no process of the command."""
     sys.stdout.flush()
     sys.stderr.flush()
+    # Exec closes the second one.
+    reader, writer = os.pipe()
     child = os.fork()
     if child:
+        os.close(writer)
+        with os.fdopen(reader, "rb") as becoming:
+            becoming.read()
         return child
     try:
         execute(executable, command, environment)
