@@ -70,4 +70,4 @@ def test_kubectl_says_what_it_needs(installed: Path, tmp_path: Path) -> None:
     command = [installed / "kubectl-nvshare", "status"]
     done = subprocess.run(command, env=clean_environment(), cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.endswith("pip install 'nvshare[kubectl]'\n")
+    assert done.stderr.endswith("in nvshare's source tree: pip install '.[kubectl]'\n")

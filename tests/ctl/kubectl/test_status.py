@@ -214,7 +214,7 @@ def test_without_the_extra() -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("kubectl nvshare: kubernetes")
-    assert done.stderr.endswith("pip install 'nvshare[kubectl]'\n")
+    assert done.stderr.endswith("in nvshare's source tree: pip install '.[kubectl]'\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -174,6 +174,10 @@ def test_only_what_is_roots_is_started(place: Place) -> None:
     done = place.ctl("service", "install")
     assert done.returncode == 1
     assert f"others than root may change {inside}, which the service would execute" in done.stderr
+    # No index has nvshare; what somebody else calls so there is not for root to install.
+    assert done.stderr.endswith(
+        "in nvshare's source tree: python3 -m venv /opt/nvshare && /opt/nvshare/bin/pip install .\n"
+    )
     program.chmod(0o755)
     os.chown(program.parent, 1000, 1000)
     assert f"others than root may change {inside.parent}" in place.ctl("service", "install").stderr

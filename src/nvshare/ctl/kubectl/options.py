@@ -56,6 +56,6 @@ def asking(kubeconfig: Path | None, context: str | None, namespace: str) -> Ask:
         from nvshare.ctl.kubectl.nodes import Cluster
     except ModuleNotFoundError as missing:
         raise CommandError(
-            f"{missing.name} (a Python package) is not installed; run: pip install 'nvshare[kubectl]'"
+            f"{missing.name} (a Python package) is not installed; in nvshare's source tree: pip install '.[kubectl]'"
         ) from missing
     return Cluster(kubeconfig, context, namespace).ask_all

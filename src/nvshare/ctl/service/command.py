@@ -101,7 +101,8 @@ def _program() -> Path:
     program = Path(sys.argv[0]).absolute().with_name("nvshare-scheduler")
     if not program.is_file():
         program = Path(shutil.which("nvshare-scheduler", path=str(Path(sys.executable).parent)) or program)
-    elsewhere = "install nvshare for all users: python3 -m venv /opt/nvshare && /opt/nvshare/bin/pip install nvshare"
+    venv = "/opt/nvshare"
+    elsewhere = f"install for all users, in nvshare's source tree: python3 -m venv {venv} && {venv}/bin/pip install ."
     if not program.is_file():
         raise CommandError(f"{program} is missing; {elsewhere}")
     for real in (program, Path(sys.executable).resolve(), Path(sys.base_prefix).resolve(), Path(__file__).resolve()):
