@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -72,3 +73,10 @@ def test_systemctl_that_hangs(unit: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(systemd, "_run", hang)
     assert systemd.state() == "not known (systemctl does not answer within 120 s)"
     assert not systemd.is_active()
+
+
+def test_what_keeps_the_swap_folder_from_it_is_said() -> None:
+    """It may write to its run directory alone; whoever adds --swap-dir to its options reads there what that takes."""
+    head, _, settings = systemd.unit(PROGRAM).partition("[Unit]")
+    assert "ProtectSystem=strict" in settings
+    assert re.search("--swap-dir.*ReadWritePaths=", head)
