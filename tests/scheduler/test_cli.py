@@ -11,10 +11,10 @@ from nvshare.scheduler.cli import Caller, app
 from nvshare.scheduler.options import CommandLine
 
 
-def said(*arguments: str) -> CommandLine:
-    """What a command line says."""
+def said(*arguments: str, **environment: str) -> CommandLine:
+    """What a command line says, and the environment where it says nothing."""
     told: list[CommandLine] = []
-    typer.main.get_command(app).main(arguments, standalone_mode=False, obj=Caller({}, told.append))
+    typer.main.get_command(app).main(arguments, standalone_mode=False, obj=Caller(environment, told.append))
     [line] = told
     return line
 
@@ -39,6 +39,13 @@ def test_no_path(option: str) -> None:
     """What is empty is a variable that was not set, and not the present folder."""
     with pytest.raises(typer.BadParameter, match="'' is no path; name one, or leave the option out"):
         said(option, "")
+
+
+def test_run_dir_that_is_not_utf8() -> None:
+    """Wherever it is named: gRPC has no way to say it."""
+    for named in (("--run-dir", "/tmp/\udcff"), {}), ((), {"NVSHARE_RUN_DIR": "/tmp/\udcff"}):
+        with pytest.raises(typer.BadParameter, match="is not UTF-8"):
+            said(*named[0], **named[1])
 
 
 def test_files() -> None:

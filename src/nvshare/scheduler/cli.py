@@ -336,6 +336,7 @@ def _scheduler(
     if swap_size is not None and swap_dir is None:
         raise typer.BadParameter("--swap-size says how much may be in --swap-dir, which is missing")
     *others, chosen = (paths.RunDir(run_dir),) if run_dir is not None else paths.run_dirs(caller.environment)
+    path_of(str(chosen.root))  # The environment may name it, too.
     debug, complaint = switches.read(paths.DEBUG, caller.environment)
     options = Options(
         chosen,
