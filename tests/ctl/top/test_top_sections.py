@@ -66,6 +66,13 @@ def test_how_it_is_shared() -> None:
     assert "for holders of the scheduler before: 4194303" in text(quiet)
 
 
+def test_a_gang_of_one() -> None:
+    """Its others have ended, or have not come yet."""
+    device = example().devices[0]
+    device.clients[0].gang.name, device.clients[0].gang.size = "job", 1
+    assert "job (1 client)" in text(device)
+
+
 def test_who_sleeps() -> None:
     """How many of all, and for how long each of them."""
     device = crowded(4)

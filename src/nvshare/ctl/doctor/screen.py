@@ -78,7 +78,7 @@ def _member(member: Member) -> Iterator[RenderableType]:
 def _device(device: Device) -> str:
     if not device.registered:
         return f"{device.uuid}: no turn"
-    turns = f"{device.turns} turn{'s' if device.turns != 1 else ''}, gave way {device.given_back} times"
+    turns = f"{display.count(device.turns, 'turn')}, gave way {display.count(device.given_back, 'time')}"
     swappable, fixed = display.size(device.movable_bytes), display.size(device.fixed_bytes)
     memory = f"{swappable} swappable, {fixed} not" if device.backend == "swap" else f"{fixed}, {device.backend}"
     work = f", at least {device.submissions} submissions" if device.submissions else ""

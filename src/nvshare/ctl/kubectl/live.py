@@ -12,6 +12,7 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nvshare import display
 from nvshare.admin import admin_pb2
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.kubectl.answers import Ask, NodeAnswer
@@ -112,7 +113,7 @@ class _Screen:
         if self.failure:
             return Text(f"{self.failure}; it is tried again", "bold yellow", no_wrap=True, overflow="ellipsis")
         silent = sum(node.status is None for node in self.nodes.values())
-        text = f"{len(self.nodes)} nodes" + (f", {silent} without an answer" if silent else "")
+        text = display.count(len(self.nodes), "node") + (f", {silent} without an answer" if silent else "")
         heading = f"nvshare  {text}  asked at {self.asked:%H:%M:%S}, every {self.interval:g} s"
         return Text.assemble(
             (heading, "bold"),

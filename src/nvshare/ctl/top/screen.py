@@ -28,7 +28,7 @@ Keys
   s               set anything of it, as nvshare-ctl set does: weight 2.5,
                   memory-limit 4G, ...; Enter sets it, Escape leaves it
   space           pause: the screen stays as it is until the next space
-  q, Ctrl-C       quit;  Ctrl-Z sleep
+  q, Ctrl-C       quit;  Ctrl-Z stop, until the shell's fg
 
 Clients in the order of
   o  what they do (and those that wait in their line)      i  pid

@@ -190,10 +190,14 @@ def _transfers(device: admin_pb2.Device) -> Text:
 def _gangs(device: admin_pb2.Device) -> str:
     gangs = {client.gang.name: client.gang for client in device.clients if client.HasField("gang")}
     return ", ".join(
-        f"{gang.name} ({f'{gang.come} of {gang.expected} have come' if gang.expected else f'{gang.size} clients'}"
-        f"{', which do not fit together' if gang.apart else ''})"
-        for gang in gangs.values()
+        f"{gang.name} ({_come(gang)}{', which do not fit together' if gang.apart else ''})" for gang in gangs.values()
     )
+
+
+def _come(gang: admin_pb2.Gang) -> str:
+    if gang.expected:
+        return f"{gang.come} of {gang.expected} have come"
+    return display.count(gang.size, "client")
 
 
 def clients(device: admin_pb2.Device, look: Look) -> list[Text]:
