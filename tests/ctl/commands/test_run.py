@@ -60,6 +60,14 @@ def test_variables(run_dir: RunDir) -> None:
     assert found["SOME_VARIABLE"] == "kept"
 
 
+@pytest.mark.parametrize("given", [{"LANG": "C"}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8"}], ids=str)
+def test_locale(run_dir: RunDir, given: dict[str, str]) -> None:
+    """The command has the caller's: in another one it takes bytes for other characters, and computes other things."""
+    done = ctl(run_dir, "run", "--run-dir", str(run_dir.root), "--", "env", **given)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert found.get("LC_CTYPE") == given.get("LC_CTYPE")
+
+
 def test_nested(run_dir: RunDir) -> None:
     """A run inside a run names the library once."""
     done = ctl(run_dir, "run", "--", *COMMAND, "run", "--", "sh", "-c", "echo $LD_PRELOAD")

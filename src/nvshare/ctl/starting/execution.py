@@ -16,6 +16,8 @@ from nvshare.ctl.errors import CommandError, ExitCode
 _HOLD_DESCRIPTOR = 100
 _SHELL = "/bin/sh"
 _FIRST_BYTES = 128
+_LOCALE = "LC_CTYPE"
+_GIVEN = Path("/proc/self/environ")
 
 
 def find(name: str, environment: Mapping[str, str]) -> str:
@@ -44,12 +46,22 @@ def execute(executable: str, command: list[str], environment: Mapping[str, str])
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        _become(executable, command, environment)
+        _become(executable, command, _with_given_locale(environment))
     except FileNotFoundError as error:
         message = f"cannot execute {executable}: the interpreter that it names does not exist"
         raise CommandError(message, ExitCode.NOT_FOUND) from error
     except OSError as error:
         raise CommandError(f"cannot execute {executable}: {error.strerror}", ExitCode.NOT_EXECUTABLE) from error
+
+
+def _with_given_locale(environment: Mapping[str, str]) -> dict[str, str]:
+    """With the LC_CTYPE that this process was given. Python changes it where the locale is C (PEP 538)."""
+    try:
+        given = dict(each.partition("=")[::2] for each in os.fsdecode(_GIVEN.read_bytes()).split("\0"))
+    except OSError:
+        return dict(environment)
+    own = {_LOCALE: given[_LOCALE]} if _LOCALE in given else {}
+    return {name: value for name, value in environment.items() if name != _LOCALE} | own
 
 
 def _become(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
