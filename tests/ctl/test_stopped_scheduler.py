@@ -33,6 +33,18 @@ def test_it_is_named(run_dir: RunDir) -> None:
     assert f"{what}; it goes on with: kill -CONT {pid}" == said
 
 
+@pytest.mark.usefixtures("libraries")
+def test_run_names_it(run_dir: RunDir) -> None:
+    """The command is started all the same: it may not need the GPU yet, and goes on with the scheduler."""
+    with Scheduler(run_dir.root / "run") as scheduler:
+        stop(scheduler.process.pid)
+        pid, asked = scheduler.process.pid, scheduler.run_dir
+        done = ctl(asked, "run", "--", "echo", "started")
+        what = f"the scheduler at {asked.client_socket}, pid {pid}, is stopped (SIGSTOP or Ctrl-Z)"
+        assert (done.returncode, done.stdout) == (0, "started\n")
+        assert done.stderr == f"nvshare-ctl: programs wait: {what}; it goes on with: kill -CONT {pid}\n"
+
+
 def test_top_names_it(run_dir: RunDir) -> None:
     """While it is shown, and where it can't be shown at all, in the line that other commands have."""
     with Scheduler(run_dir.root / "run") as scheduler:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from nvshare import paths, scheduler_process
 from nvshare.ctl.errors import CommandError, ExitCode
+from nvshare.process_state import is_stopped, remedy
+from nvshare.program import complain
 from nvshare.scheduler_process import START_DEADLINE_SECONDS, SchedulerStartError, accepts, answers
 from nvshare.unix_sockets import distrust, listening_pid, named
 
@@ -36,9 +38,19 @@ def ensure_scheduler(run_dirs: Sequence[paths.RunDir], environment: Mapping[str,
     """
     found = next(filter(answers, run_dirs), run_dirs[-1])
     try:
-        return _ensure_scheduler(found, environment)
+        hold = _ensure_scheduler(found, environment)
     except SchedulerStartError as error:
         raise CommandError(str(error), ExitCode.NOT_STARTED) from error
+    if (pid := _listening(found.client_socket)) and is_stopped(pid):
+        complain("nvshare-ctl", f"programs wait: the scheduler at {found.client_socket}, pid {pid}, is {remedy(pid)}")
+    return hold
+
+
+def _listening(path: Path) -> int | None:
+    """As ``listening_pid``; None, too, where it can't be found out."""
+    with suppress(OSError):
+        return listening_pid(path)
+    return None
 
 
 def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> int | None:
@@ -65,9 +77,8 @@ def _ensure_scheduler(run_dir: paths.RunDir, environment: Mapping[str, str]) -> 
 
 def _check_nobody_else_serves(run_dir: paths.RunDir) -> None:
     """The original nvshare listens at one path only; ours at that one too, after it has begun to accept clients."""
-    path, pid = run_dir.legacy_socket, None
-    with suppress(OSError):
-        pid = listening_pid(path)
+    path = run_dir.legacy_socket
+    pid = _listening(path)
     if pid is not None and not accepts(run_dir.client_socket):
         raise SchedulerStartError(
             f"another nvshare's scheduler, {named(pid)}, serves {path}; a second one would let programs overlap on "
