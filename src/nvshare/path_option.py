@@ -21,4 +21,9 @@ def path_of(text: str | Path) -> Path:
     except UnicodeEncodeError:
         # Neither gRPC nor JSON has a way to say it.
         raise typer.BadParameter(f"{text!r} is not UTF-8") from None
-    return Path(text)
+    path = Path(text)
+    try:
+        path.absolute()
+    except FileNotFoundError:
+        raise typer.BadParameter(f"{text!r} is nowhere, since the present folder was removed") from None
+    return path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare.ctl.errors import ExitCode
 from nvshare.path_option import path_of
 from nvshare.paths import RunDir
 from tests.ctl.program import ctl
@@ -50,6 +51,18 @@ def test_a_place_that_can_not_be(run_dir: RunDir, command: list[str], path: str)
     assert (named.returncode, named.stdout, named.stderr.count("\n")) == (1, "", 1)
     assert "can't be looked at: " in named.stderr
     assert "choose another --run-dir" in named.stderr
+
+
+def test_the_present_folder_is_gone(run_dir: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is named from there is nowhere, and that is said; without such a name nobody asks for it."""
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    for done in ctl(run_dir, "status", "--run-dir", "x"), ctl(run_dir, "status", NVSHARE_RUN_DIR="x"):
+        assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
+        assert "'x' is nowhere, since" in done.stderr
+    assert ctl(run_dir, "status").returncode == ExitCode.NO_SCHEDULER
 
 
 def test_a_default_is_a_path_already() -> None:

@@ -26,7 +26,7 @@ RunDirOption = Annotated[
 def named_run_dir(context: typer.Context, option: Path | None) -> paths.RunDir | None:
     """The run directory that the option, or else the environment, names; None: neither names one."""
     named = option or context.obj.get(paths.RUN_DIR)
-    return paths.RunDir(Path(named).absolute()) if named else None
+    return paths.RunDir(path_of(named).absolute()) if named else None
 
 
 def run_dirs(context: typer.Context, option: Path | None) -> tuple[paths.RunDir, ...]:
