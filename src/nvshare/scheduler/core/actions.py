@@ -50,7 +50,7 @@ class ReportUnresponsive:
 
 @dataclass(frozen=True, slots=True)
 class ReportShort:
-    """Say that a container's memory request is not granted in full on a device, because others have too much there."""
+    """Say that a container's memory request is not granted in full on a device."""
 
     client: int
     """One of the container's."""

@@ -368,3 +368,17 @@ def test_nobody_leaves_for_one_that_comes_in_with_it() -> None:
     assert table.asks("C") == ["grant C"]
     assert table.asks("A") == []
     assert table.timer() == ["revoke C", "evict C 1"]
+
+
+def test_who_waits_and_does_not_leave_is_not_behind_itself() -> None:
+    """B was stopped while it waits: A's memory has no room, and B would have its own."""
+    table = Table()
+    is_out(table, "A", 10)
+    table.comes("B", 10)
+    assert table.asks("A") == ["allot A 5", "evict B 5"]
+    table.has("A", 10, 5)
+    table.asks("B")
+    table.timer()
+    lines = {name: table.core.client(ord(name), table.now).line for name in "AB"}
+    behind = {name: [turn.client for turn in line.behind] for name, line in lines.items() if line is not None}
+    assert behind == {"A": [ord("B")], "B": []}
