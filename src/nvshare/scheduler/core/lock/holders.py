@@ -227,8 +227,8 @@ class Holders:
             groups = [group for group in groups if group is not self.unresponsive]
         return count_units(groups, units) <= 1
 
-    def fits_beside_stuck(self, unit: Unit, more_bytes: int) -> bool:
-        """Whether a unit that waits could come in if the unresponsive ones never leave; if so much more were left.
+    def fits_beside_stuck(self, unit: Unit, *, asleep: bool) -> bool:
+        """Whether a unit that waits could come in if the unresponsive ones never leave; ``asleep``: if others slept.
 
         It goes by what stays whoever holds, not by who is squeezed: that is found only for those that may come in.
         """
@@ -238,7 +238,8 @@ class Holders:
         needed = sum(client.memory.movable_bytes for client in unit.coming) if unit.helps else unit.needed_bytes
         if needed is None or (not unit.helps and (self.rule is Policy.EXCLUSIVE or stuck.unknown)):
             return False
-        left_bytes = self._ledger.left_bytes + more_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
+        left_bytes = self._ledger.left_bytes - self._residency.stays_bytes((*stuck, *unit.coming))
+        left_bytes += self._residency.sleepers.most_bytes(unit.coming[0]) if asleep else 0
         return stuck.movable_bytes + needed <= left_bytes
 
     def lacking_bytes(self, clients: Iterable[Client]) -> int:
@@ -286,14 +287,13 @@ class Holders:
         if len(clients) == 1:
             return True
         left_bytes = self._ledger.left_bytes - self._residency.stays_bytes(clients)
-        left_bytes += self._residency.sleepers.most_bytes(None)
         if self.squeezed is not None and self.squeezed[0] in clients and _waits_for_room(self.squeezed[0]):
             left_bytes -= max(0, self.squeezed[1])
         elif as_one and all(client.state is ClientState.HOLDING for client in clients):
             left_bytes += self._ledger.assumed_bytes + self._ledger.slack_bytes
-        memories = [client.memory for client in clients]
-        known = all(memory.is_known for memory in memories)
-        return known and sum(memory.movable_bytes for memory in memories) <= left_bytes
+        lacking_bytes = sum(client.memory.movable_bytes for client in clients) - left_bytes
+        known = all(client.memory.is_known for client in clients)
+        return known and (lacking_bytes <= 0 or lacking_bytes <= self._residency.sleepers.most_bytes(None))
 
     @property
     def has_parts(self) -> bool:

@@ -323,8 +323,8 @@ class Lock:
             lacks = residency.never_fits(client) and not (asleep and residency.fits_asleep(client))
             if lacks or client.silent or client is made or client.is_held_back:
                 return False
-        more_bytes = residency.sleepers.most_bytes(unit.coming[0]) if asleep else 0
-        return not self._keeps_out or (self.turns.may_come(unit) and self.holders.fits_beside_stuck(unit, more_bytes))
+        fits = self.holders.fits_beside_stuck
+        return not self._keeps_out or (self.turns.may_come(unit) and fits(unit, asleep=asleep))
 
     def _able(self) -> Iterator[Unit]:
         """Those in line that nothing but others' turns keeps out."""
