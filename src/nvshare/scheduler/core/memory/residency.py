@@ -234,7 +234,7 @@ class Residency:
 
     def stays_bytes(self, unit: Sequence[Client]) -> int:
         """What is on the device beside all of these at once."""
-        return stays_bytes(unit, self.clients.values(), self.host, self.requests)
+        return stays_bytes(unit, self.present.clients.values(), self.host, self.requests)
 
     def late_at(self, client: Client) -> float | None:
         """When it is stuck or silent if it does nothing; None: it has done what it was told."""
