@@ -210,7 +210,7 @@ class Device:
     def needy(self, now: float) -> Iterator[Client]:
         """Who has room, for its memory or its context, only when others sleep that don't, in the order of turns."""
         residency, turns = self.residency, self.lock.turns
-        waiting = [client for unit in turns.in_line() for client in unit.coming]
+        waiting = [client for unit in turns.in_turn_asleep() for client in unit.coming]
         asking = {client.number: client for client in (*self._lacking(), *waiting)}
         in_order = sorted(asking.values(), key=turns.place)
         return (client for client in in_order if residency.lacks_sleep(client, now))

@@ -18,6 +18,8 @@ from nvshare.scheduler.core.events import (
     GrowthRequested,
     MemoryFreed,
     PinnedMeasured,
+    Policy,
+    PolicySet,
     ResidencyReported,
 )
 from nvshare.scheduler.core.records.memory import CONTEXT_SECONDS
@@ -285,8 +287,9 @@ def test_who_slept_for_a_gang_comes_back_after_its_turn() -> None:
     assert table.has("Y", 1.5, 1) == ["allot A 0", "wake A"]
 
 
-def test_others_sleep_for_one_whose_gang_is_on_two_devices() -> None:
-    """Y has no room beside contexts that are larger than was thought; it has 4.5 GiB where there are 8.5."""
+def gang_of_two() -> Table:
+    """Y belongs to Z on another device, and has no room beside contexts that are larger than was thought: it has 4.5
+    GiB where there are 8.5."""
     table = sleepers(context=1)
     table.feed(DeviceSeen(OTHER, TOTAL * GIB))
     table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB // 2))
@@ -300,14 +303,31 @@ def test_others_sleep_for_one_whose_gang_is_on_two_devices() -> None:
         table.has(name, 0, 0)
         table.feed(PinnedMeasured(ord(name), 2 * GIB))
     table.has("Y", 4.5, 0)
-    table.feed(ClientRegistered(ord("Z"), OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
-    table.arenas["Z"] = GIB
-    table.has("Z", 0, 0)
+    for name in "VWZ":
+        table.feed(ClientRegistered(ord(name), OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
+        table.arenas[name] = GIB
+        table.has(name, 0, 0)
     table.gang("YZ")
     table.now = 5.0
+    return table
+
+
+def test_others_sleep_for_one_whose_gang_is_on_two_devices() -> None:
+    """It would be first in line on both."""
+    table = gang_of_two()
     assert table.asks("Y") == ["sleep A"]
     assert table.feed(FellAsleep(ord("A"))) == ["allot Y 4.5"]
     assert table.has("Y", 4.5, 4.5) == ["grant Y", "grant Z"]
+
+
+def test_nobody_sleeps_for_a_gang_before_it_is_next_on_both_devices() -> None:
+    """On the other one V has its turn, and W is before it."""
+    table = gang_of_two()
+    table.feed(PolicySet(Policy.EXCLUSIVE))
+    table.asks("V")
+    assert [*table.asks("W"), *table.asks("Y")] == []
+    assert table.timer() == ["revoke V"]
+    assert table.releases("V") == ["grant W", "sleep A"]
 
 
 @pytest.mark.parametrize(("fixed", "answer"), [(5, "allot B 8 as 1"), (6, "refuse B 1")])

@@ -18,8 +18,8 @@ hold and wait as one:
 - A gang is asked to leave before its quantum is over when all its members were idle of late and some block a waiter.
 - Members on devices where everyone runs (policy ``off``) are by themselves. A gang that has no room on one device for
   all its members there, or too many of them, does not hold together anywhere. There is room where others can sleep for
-  it; there is none beside what others can't leave, nor while a member that holds waits for memory that only the others
-  of them could leave.
+  it, which they do when it would be next; there is none beside what others can't leave, nor while a member that holds
+  waits for memory that only the others of them could leave.
 - One that does not stop within the grace time may wait for work of the others: then they are in line without it, and
   leave a moment after they came in, since it can only stop together with them. No compute limit keeps them out, nor a
   holder that does not stop either, where there is room beside it: it may be one that waits for theirs.
@@ -322,7 +322,9 @@ class Gangs:
             for device in units.values():
                 device.lock.admit(now, new_grant, actions)
             if not all(device.lock.is_next(unit) for unit, device in units.items()):
-                gang.come_in(Phase.PASSED_OVER if gang.phase is Phase.UNDECIDED else gang.phase)
+                if gang.phase is Phase.UNDECIDED:
+                    lacks_sleep = all(device.lock.is_next(unit, asleep=True) for unit, device in units.items())
+                    gang.come_in(Phase.LACKS_SLEEP if lacks_sleep else Phase.PASSED_OVER)
                 continue
             due_at = max(device.lock.free_at(unit) for unit, device in units.items())
             gang.come_in(Phase.NEXT if now < due_at else Phase.DUE, due_at)

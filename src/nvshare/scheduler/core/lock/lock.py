@@ -231,10 +231,10 @@ class Lock:
         """Whether everyone runs."""
         return self.policy is Policy.OFF and not self._residency.clients
 
-    def is_next(self, unit: Unit) -> bool:
-        """Whether one that is in line is before all that may come."""
-        is_held = self.awaited or self.frozen
-        return not is_held and next(self._able(), None) is unit
+    def is_next(self, unit: Unit, *, asleep: bool = False) -> bool:
+        """Whether one that is in line is before all that may come; ``asleep``: as of ``may_come``."""
+        able = (each for each in self.turns.in_turn() if self.may_come(each, asleep=asleep))
+        return not (self.awaited or self.frozen) and next(able, None) is unit
 
     def free_at(self, unit: Unit) -> float:
         """When those that block a gang's unit, which is next, have had their turns."""

@@ -34,7 +34,7 @@ from nvshare.scheduler.core.lock.holders import Holders
 from nvshare.scheduler.core.lock.service import AT_ONCE, NEVER, Service
 from nvshare.scheduler.core.records.client import Client, Part, Unit
 from nvshare.scheduler.core.records.containers import Container
-from nvshare.scheduler.core.records.gang import Gang
+from nvshare.scheduler.core.records.gang import Gang, Phase
 from nvshare.scheduler.core.records.stay import KEPT_SECONDS
 from nvshare.scheduler.core.settings import SHORTEST_QUANTUM, Settings
 from nvshare.scheduler.core.terms import Priority
@@ -91,9 +91,9 @@ class Turns:
         """Those that are in line, but for gangs that are passed over."""
         return iter(self) if not self.parts else (unit for unit in self if not self.is_passed_over(unit))
 
-    def in_line(self) -> Iterator[Unit]:
-        """Those that are in line, but for gangs that something keeps out."""
-        return (unit for unit in self if unit.gang is None or not unit.gang.is_kept_out)
+    def in_turn_asleep(self) -> Iterator[Unit]:
+        """Those in turn, and gangs that only sleep of others lets in."""
+        return (unit for unit in self if not self.is_passed_over(unit) or (unit.gang and unit.gang.lacks_sleep))
 
     def last_first(self) -> Iterator[Unit]:
         """The same, the last in line first."""
@@ -293,7 +293,7 @@ class Turns:
     def _promote(self, may_come: Callable[[Unit], bool]) -> None:
         """Puts the first of the lower classes before all others when they are owed a slice."""
         first: dict[Priority, Unit] = {}
-        wide = [part for part in self.parts if part.is_wide and not part.gang.is_kept_out]
+        wide = [part for part in self.parts if part.is_wide and part.gang.phase is not Phase.KEPT_OUT]
         least = max((part.priority for part in wide), default=Priority.LOW)
 
         def may_have_slice(unit: Unit) -> bool:

@@ -24,6 +24,8 @@ class Phase(Enum):
     KEPT_OUT = auto()
     """On one of its devices something but others' turns, or sleep, keeps it out: it is passed over, and has no slice.
     """
+    LACKS_SLEEP = auto()
+    """It would be the first everywhere if others slept that can: it is passed over until they do."""
     NEXT = auto()
     """It is the first on all its devices, and comes in at ``due_at``."""
     DUE = auto()
@@ -122,14 +124,14 @@ class Gang:
         return len(self.members) == 1 and not self.together and not self.apart
 
     @property
-    def is_kept_out(self) -> bool:
-        """Whether something but others' turns, or sleep, keeps it out."""
-        return self.wide and self.phase is Phase.KEPT_OUT
+    def lacks_sleep(self) -> bool:
+        """Whether nothing but sleep of others, where there is room for it, keeps it out."""
+        return self.wide and self.phase is Phase.LACKS_SLEEP
 
     @property
     def is_passed_over(self) -> bool:
         """Whether others come in before it though it waits."""
-        return self.wide and self.phase in (Phase.PASSED_OVER, Phase.KEPT_OUT)
+        return self.wide and self.phase in (Phase.PASSED_OVER, Phase.KEPT_OUT, Phase.LACKS_SLEEP)
 
     def snapshot(self) -> GangSnapshot:
         """What can be seen of it."""

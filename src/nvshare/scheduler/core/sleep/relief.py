@@ -174,7 +174,7 @@ class Relief:
         others need alone that can't sleep, admission has counted."""
         lock, residency = device.lock, device.residency
         place = lock.turns.place(client)
-        before = takewhile(lambda unit: lock.turns.place(unit.coming[0]) < place, lock.turns.in_line())
+        before = takewhile(lambda unit: lock.turns.place(unit.coming[0]) < place, lock.turns.in_turn_asleep())
         large = (unit for unit in before if unit.gang is not None and residency.lacks_beside(unit, client))
         return any(lock.may_come(unit, asleep=True) for unit in large)
 
