@@ -39,9 +39,9 @@ def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_clean_end(serve: Serve, number: signal.Signals) -> None:
-    """SIGTERM and SIGINT: exit code 0, no socket and no pid file left, clients see the end of their connection."""
+    """These, or its terminal's end: exit code 0, no socket and no pid file left, clients see their connection's end."""
     scheduler = serve()
     client = scheduler.client().register()
     scheduler.process.send_signal(number)
@@ -51,6 +51,15 @@ def test_clean_end(serve: Serve, number: signal.Signals) -> None:
     for path in (run_dir.client_socket, run_dir.legacy_socket, run_dir.admin_socket, run_dir.pid_file):
         assert not path.exists()
     assert scheduler.logged("stopping")[0]["clients"] == 1
+
+
+def test_who_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
+    """nohup has it ignore SIGHUP."""
+    with Scheduler(tmp_path / "run", before=["nohup"]) as scheduler:
+        status = Path(f"/proc/{scheduler.process.pid}/status").read_text()
+        ignored = re.search(r"^SigIgn:\s*(\w+)", status, re.MULTILINE)
+        assert ignored is not None
+        assert int(ignored[1], 16) >> (signal.SIGHUP - 1) & 1
 
 
 def test_live_scheduler_is_not_replaced(serve: Serve) -> None:

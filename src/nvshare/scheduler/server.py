@@ -78,7 +78,7 @@ class StartError(Exception):
 
 
 def run(options: Options, log: Log, lines: LogLines) -> None:
-    """Serves until SIGTERM, SIGINT or idleness; RunDirError or StartError if it can't. ``lines`` are the log's."""
+    """Serves until a signal or idleness ends it; RunDirError or StartError if it can't. ``lines`` are the log's."""
     with claimed(options.run_dir) as claim:
         event_loop.run(partial(_serve, options, claim, log, lines))
 
@@ -87,7 +87,9 @@ async def _serve(options: Options, claim: Claim, log: Log, lines: LogLines, hear
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.set_exception_handler(lambda _loop, context: _report_bug(log, context))
-    for number in (signal.SIGTERM, signal.SIGINT):
+    # Under nohup it outlives its terminal.
+    hangups = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL else []
+    for number in (signal.SIGTERM, signal.SIGINT, *hangups):
         loop.add_signal_handler(number, stop.set)
     nvml = NvmlWatch(loop, log, InitErrors(options.fail_on_init_error, options.init_error_seconds))
     found = await discover(nvml, log)
