@@ -18,8 +18,6 @@ from nvshare.scheduler.core.events import (
     GrowthRequested,
     MemoryFreed,
     PinnedMeasured,
-    Policy,
-    PolicySet,
     ResidencyReported,
 )
 from nvshare.scheduler.core.records.memory import CONTEXT_SECONDS
@@ -27,7 +25,7 @@ from nvshare.scheduler.core.sleep_events import FellAsleep, SleepAsked, SleepOff
 from nvshare.scheduler.core.snapshot import ShownState
 from nvshare.scheduler.core.terms import SleepWhen, Terms
 from tests.scheduler.core.memory.requesting import enters, kept
-from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
+from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL
 from tests.scheduler.core.sleep.sleepers import OTHER, comes, falls_asleep, full, shown, sleepers
 
 
@@ -239,95 +237,6 @@ def test_a_moment_to_sleep_outlives_what_happens_to_a_gang_elsewhere() -> None:
     table.feed(ResidencyReported(ord("X"), 0, GIB, 0))
     assert table.timer() == ["sleep A"]
     assert table.now == 1.0
-
-
-def gang_beside(names: str) -> Table:
-    """Y and Z belong together and have 1.5 GiB each, beside these, that have nothing but contexts of a GiB each; there
-    are 7.5 GiB, contexts included."""
-    table = sleepers(context=1)
-    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB // 2))
-    for name in names:
-        comes(table, name, 0)
-        table.grows(name, 0)
-        table.has(name, 0, 0)
-        table.feed(PinnedMeasured(ord(name), GIB))
-    for name in "YZ":
-        comes(table, name, 0)
-        table.grows(name, 1.5)
-        table.feed(PinnedMeasured(ord(name), GIB))
-        table.has(name, 1.5, 0)
-        table.feed(GangJoined(ord(name), "key", 2, 1))
-    return table
-
-
-def test_a_gang_is_one_that_has_room_for_all_of_it_when_others_sleep() -> None:
-    """Else each would hold by itself, and its work wait for the other's for good."""
-    table = gang_beside("ABC")
-    table.now = 5.0
-    assert table.asks("Y") == ["sleep A"]
-    assert shown(table, "Z").state is ShownState.WAITING
-    table.feed(FellAsleep(ord("A")))
-    assert table.has("Y", 1.5, 1.5) == ["allot Z 1.5"]
-    assert table.has("Z", 1.5, 1.5) == ["grant Y", "grant Z"]
-
-
-def test_who_slept_for_a_gang_comes_back_after_its_turn() -> None:
-    """Each of the gang alone would have room beside it, all together have not."""
-    table = gang_beside("ABC")
-    table.now = 5.0
-    table.asks("Y")
-    table.feed(FellAsleep(ord("A")))
-    assert table.feed(WakeWanted(ord("A"))) == []
-    table.has("Y", 1.5, 1.5)
-    assert table.has("Z", 1.5, 1.5)[:2] == ["grant Y", "grant Z"]
-    table.has("Y", 1.5, 1.5)
-    assert table.timer() == ["revoke Y", "evict Y 1", "revoke Z"]
-    assert table.now == 35.0
-    assert [*table.releases("Y"), *table.releases("Z")] == []
-    assert table.has("Y", 1.5, 1) == ["allot A 0", "wake A"]
-
-
-def gang_of_two() -> Table:
-    """Y belongs to Z on another device, and has no room beside contexts that are larger than was thought: it has 4.5
-    GiB where there are 8.5."""
-    table = sleepers(context=1)
-    table.feed(DeviceSeen(OTHER, TOTAL * GIB))
-    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 15 * GIB // 2))
-    comes(table, "Y", 0)
-    table.feed(PinnedMeasured(ord("Y"), GIB))
-    table.grows("Y", 4.5)
-    table.has("Y", 4.5, 0)
-    for name in "AB":
-        comes(table, name, 0)
-        table.grows(name, 0)
-        table.has(name, 0, 0)
-        table.feed(PinnedMeasured(ord(name), 2 * GIB))
-    table.has("Y", 4.5, 0)
-    for name in "VWZ":
-        table.feed(ClientRegistered(ord(name), OTHER, 0, ClaimedState.IDLE, backend=Backend.SWAP))
-        table.arenas[name] = GIB
-        table.has(name, 0, 0)
-    table.gang("YZ")
-    table.now = 5.0
-    return table
-
-
-def test_others_sleep_for_one_whose_gang_is_on_two_devices() -> None:
-    """It would be first in line on both."""
-    table = gang_of_two()
-    assert table.asks("Y") == ["sleep A"]
-    assert table.feed(FellAsleep(ord("A"))) == ["allot Y 4.5"]
-    assert table.has("Y", 4.5, 4.5) == ["grant Y", "grant Z"]
-
-
-def test_nobody_sleeps_for_a_gang_before_it_is_next_on_both_devices() -> None:
-    """On the other one V has its turn, and W is before it."""
-    table = gang_of_two()
-    table.feed(PolicySet(Policy.EXCLUSIVE))
-    table.asks("V")
-    assert [*table.asks("W"), *table.asks("Y")] == []
-    assert table.timer() == ["revoke V"]
-    assert table.releases("V") == ["grant W", "sleep A"]
 
 
 @pytest.mark.parametrize(("fixed", "answer"), [(5, "allot B 8 as 1"), (6, "refuse B 1")])

@@ -80,7 +80,7 @@ class Sleepers(Protocol):
         """
 
     def most_bytes(self, beside: Client | None) -> int:
-        """What the contexts of those take, and of those that just come back, made or not."""
+        """What the contexts of those take, and of those that could soon: they come back, or ask for memory."""
 
     def stays(self, client: Client) -> bool:
         """Whether its process never sleeps, whatever it does."""

@@ -36,14 +36,17 @@ class Reasons:
             return process.reason
         return _first(_unwilling_reason(client, device.ledger) for client, device in self._clients_of(process))
 
-    def unable(self, process: Process) -> str:
-        """Why a process could not be put to sleep now if it neither had a lock nor waited for one; empty: it could."""
+    def unable(self, process: Process, *, soon: bool = False) -> str:
+        """Why a process could not be put to sleep now if it neither had a lock nor waited for one; empty: it could.
+
+        ``soon``: when it has the memory that it asks for, if that takes neither others' ends nor sleep.
+        """
         clients = [client for client, _ in self._clients_of(process)]
         lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
         left = self._host.unused_bytes + self._host.departed_bytes
         if lacking > max(0, left - self._storing.promised_bytes(self._moving, process)):
             return f"host memory to swap {lacking >> 20} MiB into is not left (--host-memory)"
-        return self.unwilling(process) or _first(map(_busy_reason, clients))
+        return self.unwilling(process) or _first(_busy_reason(client, soon=soon) for client in clients)
 
     def let_sleep(self, process: Process) -> bool:
         """Whether an idle process can be put to sleep now; what keeps it awake for good is noted."""
@@ -79,10 +82,10 @@ def _unwilling_reason(client: Client, ledger: Ledger) -> str:
     return ""
 
 
-def _busy_reason(client: Client) -> str:
+def _busy_reason(client: Client, *, soon: bool) -> str:
     """Why the process of a client can't be put to sleep now that may some time, whether it has the lock or not."""
     memory = client.memory
-    if memory.growth is not None:
+    if memory.growth is not None and (not soon or memory.growth.wait is not None):
         return "it asks for memory"
     if not memory.has_context:
         return "it has nothing on the GPU"

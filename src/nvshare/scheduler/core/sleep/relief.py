@@ -95,13 +95,14 @@ class Relief:
         needy = [self._needy.get(self._clients[number][1].uuid) for number in process.clients]
         return is_idle(self._clients_of(process)) or any(each and self._is_behind(process, each) for each in needy)
 
-    def could_sleep(self, process: Process) -> bool:
-        """Whether a process is about to sleep, or could if its clients gave back the locks of their devices."""
+    def could_sleep(self, process: Process, *, soon: bool = False) -> bool:
+        """Whether a process is about to sleep, or could if its clients gave back the locks of their devices; ``soon``:
+        as of ``Reasons.unable``."""
         if self._stands_still(process):
             return False
         if any(each.state is ClientState.UNRESPONSIVE for each in self._clients_of(process)):
             return False
-        return process.leaves or self._may_be_chosen(process)
+        return process.leaves or self._may_be_chosen(process, soon=soon)
 
     def comes_later(self, process: Process) -> bool:
         """Whether one that is before it in line would lack room if it came back: it does so after that one's turn."""
@@ -196,8 +197,9 @@ class Relief:
                 return needy, frozenset(here)
         return None, frozenset()
 
-    def _may_be_chosen(self, process: Process) -> bool:
-        return process.state is Sleep.AWAKE and not self._stands_still(process) and not self._reasons.unable(process)
+    def _may_be_chosen(self, process: Process, *, soon: bool = False) -> bool:
+        is_awake = process.state is Sleep.AWAKE and not self._stands_still(process)
+        return is_awake and not self._reasons.unable(process, soon=soon)
 
     def _stands_still(self, process: Process) -> bool:
         """Whether it does not do what it was told, or would not: a client of it is late already."""

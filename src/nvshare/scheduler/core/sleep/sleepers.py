@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nvshare.scheduler.core.records.client import Client
-from nvshare.scheduler.core.records.process import Process
 from nvshare.scheduler.core.sleep.sleeping import Sleeping
 
 
@@ -22,7 +21,9 @@ class Sleepers:
     @property
     def coming_back(self) -> list[Client]:
         """See ``memory.admission.Sleepers``."""
-        return [client for client, _ in self._moving() if client.is_coming_back]
+        there = self._sleeping.on(self._device)
+        numbers = (number for process in self._sleeping.moving.values() for number in process.clients)
+        return [there[number][0] for number in numbers if number in there and there[number][0].is_coming_back]
 
     def stays(self, client: Client) -> bool:
         """See ``memory.admission.Sleepers``."""
@@ -37,11 +38,7 @@ class Sleepers:
 
     def most_bytes(self, beside: Client | None) -> int:
         """See ``memory.admission.Sleepers``."""
-        coming = [client for client, process in self._moving() if process.comes and client is not beside]
-        return sum(client.memory.context_bytes for client in (*self.able(beside), *coming))
-
-    def _moving(self) -> list[tuple[Client, Process]]:
-        """Those whose processes are neither awake nor asleep."""
-        there = self._sleeping.on(self._device)
-        numbers = (number for process in self._sleeping.moving.values() for number in process.clients)
-        return [there[number] for number in numbers if number in there]
+        own = None if beside is None else beside.process
+        there = [each for each in self._sleeping.on(self._device).values() if each[1] is not own]
+        could_sleep = self._sleeping.relief.could_sleep
+        return sum(each.memory.context_bytes for each, one in there if one.comes or could_sleep(one, soon=True))
