@@ -6,6 +6,7 @@ from nvshare.scheduler.core.events import (
     Backend,
     ClaimedState,
     ClientRegistered,
+    ContainerFound,
     DeviceSeen,
     GangJoined,
     PinnedMeasured,
@@ -14,6 +15,7 @@ from nvshare.scheduler.core.events import (
 )
 from nvshare.scheduler.core.sleep_events import FellAsleep, WakeWanted
 from nvshare.scheduler.core.snapshot import ShownState
+from nvshare.scheduler.core.terms import Priority, Terms
 from tests.scheduler.core.memory.swap_transcript import DEVICE, GIB, TOTAL, Table
 from tests.scheduler.core.sleep.sleepers import OTHER, comes, shown, sleepers
 
@@ -105,6 +107,18 @@ def test_nobody_sleeps_for_a_gang_before_it_is_next_on_both_devices() -> None:
     assert [*table.asks("W"), *table.asks("Y")] == []
     assert table.timer() == ["revoke V"]
     assert table.releases("V") == ["grant W", "sleep A"]
+
+
+def test_who_slept_for_a_gang_stays_asleep_though_another_one_goes_before_it() -> None:
+    """W, of a higher class, is before it on the other device, where V has its turn."""
+    table = gang_of_two()
+    table.feed(PolicySet(Policy.EXCLUSIVE))
+    table.feed(ContainerFound(ord("W"), "high", Terms(priority=Priority.HIGH)))
+    assert table.asks("V") == ["grant V"]
+    assert table.asks("Y") == ["sleep A"]
+    assert table.feed(FellAsleep(ord("A"))) == ["allot Y 4.5"]
+    assert table.feed(WakeWanted(ord("A"))) == []
+    assert table.asks("W") == ["revoke V"]
 
 
 def test_a_gang_stays_one_while_who_could_sleep_for_it_asks_for_memory() -> None:

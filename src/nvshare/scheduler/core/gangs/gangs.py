@@ -317,19 +317,23 @@ class Gangs:
         for gang in gangs:
             may_come = all(device.lock.may_come(unit, asleep=True) for unit, device in self._coming(gang).items())
             gang.come_in(Phase.UNDECIDED if may_come else Phase.KEPT_OUT)
+            if not may_come:
+                gang.lack_sleep(lacks=False)
         for gang in gangs:
             units = self._coming(gang)
             for device in units.values():
                 device.lock.admit(now, new_grant, actions)
             if not all(device.lock.is_next(unit) for unit, device in units.items()):
                 if gang.phase is Phase.UNDECIDED:
-                    lacks_sleep = all(device.lock.is_next(unit, asleep=True) for unit, device in units.items())
-                    gang.come_in(Phase.LACKS_SLEEP if lacks_sleep else Phase.PASSED_OVER)
+                    if all(device.lock.is_next(unit, asleep=True) for unit, device in units.items()):
+                        gang.lack_sleep(lacks=True)
+                    gang.come_in(Phase.PASSED_OVER)
                 continue
             due_at = max(device.lock.free_at(unit) for unit, device in units.items())
             gang.come_in(Phase.NEXT if now < due_at else Phase.DUE, due_at)
             may_grant = all(device.lock.may_grant(unit, now) for unit, device in units.items())
             if gang.phase is Phase.DUE and may_grant:
+                gang.lack_sleep(lacks=False)
                 for unit, device in units.items():
                     device.lock.grant(unit, now, new_grant, actions)
 

@@ -92,7 +92,7 @@ class Turns:
         return iter(self) if not self.parts else (unit for unit in self if not self.is_passed_over(unit))
 
     def in_turn_asleep(self) -> Iterator[Unit]:
-        """Those in turn, and gangs that only sleep of others lets in."""
+        """Those in turn, and gangs for which others are to sleep."""
         return (unit for unit in self if not self.is_passed_over(unit) or (unit.gang and unit.gang.lacks_sleep))
 
     def last_first(self) -> Iterator[Unit]:

@@ -24,8 +24,6 @@ class Phase(Enum):
     KEPT_OUT = auto()
     """On one of its devices something but others' turns, or sleep, keeps it out: it is passed over, and has no slice.
     """
-    LACKS_SLEEP = auto()
-    """It would be the first everywhere if others slept that can: it is passed over until they do."""
     NEXT = auto()
     """It is the first on all its devices, and comes in at ``due_at``."""
     DUE = auto()
@@ -67,6 +65,9 @@ class Gang:
     idle_seconds: float = 0.0
     """How old what a member said of its idleness may be."""
     phase: Phase = Phase.PASSED_OVER
+    lacks_sleep: bool = False
+    """It would have been the first on all its devices if others had slept that can, and has not come in since: they
+    sleep for it, and stay asleep until it does."""
     due_at: float = float("inf")
     """When those who hold have had their time on all its devices. Counts while it is NEXT or DUE."""
 
@@ -118,20 +119,19 @@ class Gang:
         self.phase = phase
         self.due_at = self.due_at if due_at is None else due_at
 
+    def lack_sleep(self, *, lacks: bool) -> None:
+        """Whether others are to sleep for it."""
+        self.lacks_sleep = lacks
+
     @property
     def is_lone(self) -> bool:
         """Whether it has one member, and that is by itself: it may have to wait for others, and no more."""
         return len(self.members) == 1 and not self.together and not self.apart
 
     @property
-    def lacks_sleep(self) -> bool:
-        """Whether nothing but sleep of others, where there is room for it, keeps it out."""
-        return self.wide and self.phase is Phase.LACKS_SLEEP
-
-    @property
     def is_passed_over(self) -> bool:
         """Whether others come in before it though it waits."""
-        return self.wide and self.phase in (Phase.PASSED_OVER, Phase.KEPT_OUT, Phase.LACKS_SLEEP)
+        return self.wide and self.phase in (Phase.PASSED_OVER, Phase.KEPT_OUT)
 
     def snapshot(self) -> GangSnapshot:
         """What can be seen of it."""
