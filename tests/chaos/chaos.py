@@ -30,9 +30,8 @@ from tests.polling import poll_until
 from tests.programs.compiler import compiled
 
 DEVICES = 2
-DEVICE = "1GiB/48MiB"
-"""Nine programs of up to 200 MiB have more than twice the memory that their contexts leave of it, and two ranks of a
-gang may have room only while others sleep."""
+DEVICE = "1GiB/32MiB"
+"""Nine programs of up to 200 MiB have nearly twice the memory that their contexts leave of it."""
 POLICIES = ("exclusive", "exclusive", "auto")
 """One of them, by the seed."""
 SERVED = ("--host-memory", "4GiB", "--reserve", "128MiB")

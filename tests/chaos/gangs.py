@@ -15,7 +15,7 @@ from tests.shim.gang_job import Job
 
 PLACES = ((0, 1), (0, 0, 1))
 """On which devices the ranks of each gang are, each in a process of its own."""
-FILLED = "fill=176"
+FILLED = "fill=64"
 """MiB that a rank looks at and writes anew all the time."""
 
 
