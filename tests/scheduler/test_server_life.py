@@ -42,7 +42,8 @@ def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_clean_end(serve: Serve, number: signal.Signals) -> None:
     """These, or its terminal's end: exit code 0, no socket and no pid file left, clients see their connection's end."""
-    scheduler = serve()
+    # Where these tests ignore one, what they start would, too.
+    scheduler = serve(before=["env", "--default-signal"])
     client = scheduler.client().register()
     scheduler.process.send_signal(number)
     assert scheduler.process.wait(TIMEOUT_SECONDS) == 0
