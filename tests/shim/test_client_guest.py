@@ -183,23 +183,3 @@ def test_exec_ends_the_client(program: ControlledProgram, scheduler: FakeSchedul
     assert program.answer() == "replaced"
     assert hung_up(peer)
     assert not ours(program.pid)
-
-
-def test_handlers_of_fork_that_submit(
-    children: Children, scheduler: FakeScheduler, compile_c: Callable[..., Path], spy: Path
-) -> None:
-    """What a program has done around each fork since before it met the driver waits for its turn as anything else."""
-    handling = compile_c("programs/fork_handlers.c", "fork_handlers", str(spy / "libcuda.so.1"))
-    program = ControlledProgram(children.environment | {paths.MEMORY: "native"}, name=str(handling), compiled=True)
-    try:
-        peer = scheduler.register()
-        peer.expect(wire.ReqLock)
-        peer.grant()
-        assert program.answer() == "before 0"
-        peer.take_back()
-        program.begin("")
-        peer.expect(wire.ReqLock)
-        peer.grant()
-        assert [program.answer(), program.answer()] == ["after 0", "child 0"]
-    finally:
-        program.end()

@@ -6,7 +6,6 @@
 #include "memory/account.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "process/mutex.h"
 
@@ -172,6 +171,8 @@ void nvs_account_forget(void)
 {
 	for (struct shard *shard = shards; shard < shards + SHARDS; shard++) {
 		nvs_mutex_forked(&shard->lock);
-		memset(shard->chains, 0, sizeof(shard->chains));
+		for (int i = 0; i < CHAINS; i++)
+			while (shard->chains[i])
+				free(unlink_node(&shard->chains[i]));
 	}
 }

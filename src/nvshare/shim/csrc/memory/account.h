@@ -52,6 +52,6 @@ bool nvs_account_find(int kind, uint64_t key, struct nvs_entry *found);
 bool nvs_account_hold(int kind, uint64_t key, int change, struct nvs_entry *changed);
 /* Removes every entry of the context and then calls `gone` for it, without a lock. */
 void nvs_account_sweep(const void *context, void (*gone)(const struct nvs_entry *entry));
-/* Forgets everything, and frees nothing; for a forked child, in which nobody else runs. */
+/* Forgets everything; for a forked child, in which nobody else runs. */
 void nvs_account_forget(void);
 /* cdef end */

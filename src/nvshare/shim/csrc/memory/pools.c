@@ -200,5 +200,10 @@ void nvs_pool_destroyed(CUmemoryPool handle)
 void nvs_pools_forked(void)
 {
 	nvs_mutex_forked(&lock);
-	pools = NULL;
+	while (pools) {
+		struct nvs_pool *pool = pools;
+
+		pools = pool->next;
+		free(pool);
+	}
 }
