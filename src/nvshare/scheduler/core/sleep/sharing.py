@@ -138,8 +138,7 @@ class Sharing:
         before_bytes = host.sharable_bytes
         actions: list[ShareArena] = []
         if self._goes is None:
-            is_scarce = host.unused_bytes <= 2 * host.largest_bytes
-            is_wanted = host.has_sleepers and not host.file_budget_bytes and (lacks or is_scarce)
+            is_wanted = host.has_sleepers and not host.file_budget_bytes and (lacks or self._is_scarce())
             client = next(iter(self._may_be_asked()), None) if is_wanted else None
             if client is not None:
                 actions.append(self._ask(client))
@@ -178,6 +177,10 @@ class Sharing:
     def _owner(self, client: Client) -> str:
         """Whose a client is; empty: not known."""
         return self._owner_of.get(client.number, "")
+
+    def _is_scarce(self) -> bool:
+        largest_bytes = max((client.memory.arena_bytes for client, _ in self._clients.values()), default=0)
+        return self._host.unused_bytes <= 2 * largest_bytes
 
     def _ask(self, client: Client) -> ShareArena:
         process, away = client.process, client.memory.away

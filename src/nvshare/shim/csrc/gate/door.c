@@ -24,7 +24,7 @@ _Atomic uint32_t nvs_door_state __attribute__((visibility("hidden")));
 static _Atomic uint32_t closings; /* how often it was closed */
 static _Atomic bool wanted;	  /* since it began to close somebody has wanted to enter */
 static _Atomic uint64_t links;	  /* devices whose clients can have it opened, a bit each */
-static _Atomic pid_t process;	  /* whose door it is */
+static _Atomic pid_t process;	  /* whose door it is; 0: no device was used yet */
 static __thread bool ended;	  /* the process ends in this thread, behind the closed door */
 
 static void set(uint32_t state)
@@ -98,7 +98,9 @@ static void want(uint32_t state)
 
 bool nvs_door_inherited(void)
 {
-	return getpid() != atomic_load(&process);
+	pid_t owner = atomic_load(&process);
+
+	return owner && getpid() != owner;
 }
 
 /* What a call answers that would wait in vain; CUDA_SUCCESS: it may wait. */
