@@ -63,6 +63,13 @@ def test_is_no_child(run_dir: RunDir) -> None:
     assert "ChildProcessError" in done.stderr
 
 
+def test_where_few_files_may_be_open(run_dir: RunDir) -> None:
+    """``ulimit -n 64``: the command has its scheduler, and the lock that keeps it."""
+    shell = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *COMMAND, "run", "--", "sh", "-c", "echo /proc/self/fd/*"]
+    done = subprocess.run(shell, env=environment(run_dir), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "/proc/self/fd/32" in done.stdout) == (0, True), done.stderr
+
+
 def test_is_kept_while_a_program_lives(run_dir: RunDir) -> None:
     """A started program, and every child of it, holds the lock that keeps an idle scheduler from ending."""
     process = subprocess.Popen(

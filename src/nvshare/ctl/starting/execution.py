@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -34,8 +35,11 @@ def find(name: str, environment: Mapping[str, str]) -> str:
 
 
 def inherit(descriptor: int) -> None:
-    """Lets the command inherit an open file, at a number that scripts don't choose for their own files."""
-    fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HOLD_DESCRIPTOR)
+    """Lets the command inherit an open file, at a number that scripts don't choose for their own files.
+
+    OSError: it may have no more files (``ulimit -n``)."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fcntl.fcntl(descriptor, fcntl.F_DUPFD, min(_HOLD_DESCRIPTOR, most // 2))
 
 
 def execute(executable: str, command: list[str], environment: Mapping[str, str]) -> None:
