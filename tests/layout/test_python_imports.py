@@ -133,8 +133,9 @@ CORE_MAY_IMPORT: dict[str, set[str]] = {
     "memory": {*CORE_WORDS, "records"},
     "lock": {*CORE_WORDS, "records", "mix", "memory"},
     "device": {*CORE_WORDS, "records", "memory", "lock"},
-    "sleep": {*CORE_WORDS, "records", "memory", "device"},
-    "gangs": {*CORE_WORDS, "records", "device"},
+    "clients": {"records", "device"},
+    "sleep": {*CORE_WORDS, "records", "memory", "device", "clients"},
+    "gangs": {*CORE_WORDS, "records", "device", "clients"},
 }
 MAY_IMPORT = {SCHEDULER: SCHEDULER_MAY_IMPORT, SCHEDULER / "core": CORE_MAY_IMPORT, PLUGIN: PLUGIN_MAY_IMPORT}
 MODULES = modules()

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from nvshare.scheduler.core.absent import Absent
 from nvshare.scheduler.core.actions import Action
 from nvshare.scheduler.core.client_events import check, disbelieve, handle_swap, pin, progress, release, resize
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.ends import Ends
 from nvshare.scheduler.core.errors import IllegalEvent
@@ -69,7 +70,7 @@ class Core:
         self._settings = settings
         self._policy, self._quantum_seconds = settings.policy, settings.quantum_seconds
         self._devices: dict[str, Device] = {}
-        self._clients: dict[int, tuple[Client, Device]] = {}
+        self._clients = Clients()
         self._host = Host(settings.host_bytes, file_budget_bytes=settings.file_bytes)
         self._absent = Absent(self._devices, self._host)
         self._containers, self._gangs = Containers(), Gangs(self._clients)
@@ -357,10 +358,9 @@ class Core:
     def _members_changed(self, container: Container, now: float) -> None:
         """There are other clients in a container, or it has other terms."""
         used: set[Device] = set()
-        for device in dict.fromkeys(self._clients[number][1] for number in container.clients):
+        for device in dict.fromkeys(self._clients.devices_of(container.clients)):
             device.lock.turns.renew(container, now)
-        for number in container.clients:
-            client, device = self._clients[number]
+        for client, device in self._clients.members(container.clients):
             device.lock.turns.reclass(client)
             device.limits.update(client)
             device.requests.update(client)

@@ -11,9 +11,10 @@ goes by what is so now: those who wait do so because their growths are not possi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from nvshare.scheduler.core.clients import Clients, Member
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.host import Host
@@ -32,7 +33,7 @@ class _Load:
 class _Party:
     """Clients that end together."""
 
-    clients: list[tuple[Client, Device]] = field(default_factory=list)
+    clients: list[Member] = field(default_factory=list)
     has: list[_Load] = field(default_factory=list)
     wants: list[_Load] = field(default_factory=list)
     """What it has when those of it that wait have what they ask for."""
@@ -42,7 +43,7 @@ class _Party:
 class Ends:
     """See ``memory.queue.Ends``."""
 
-    def __init__(self, clients: Mapping[int, tuple[Client, Device]], host: Host) -> None:
+    def __init__(self, clients: Clients, host: Host) -> None:
         """``clients``: all there are, by number."""
         self._clients, self._host = clients, host
 

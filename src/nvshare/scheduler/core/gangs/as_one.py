@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
+from nvshare.scheduler.core.clients import Clients, Member
 from nvshare.scheduler.core.device import Device
-from nvshare.scheduler.core.gangs.belonging import Member
 from nvshare.scheduler.core.records.client import Client, Part
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.terms import Priority
@@ -15,9 +14,9 @@ MOST_MEMBERS: Final = 64
 """Of a gang that holds together: what its page has places for."""
 
 
-def renew(gang: Gang, clients: Mapping[int, Member]) -> None:
+def renew(gang: Gang, clients: Clients) -> None:
     """Finds anew which members of a gang hold and wait as one; ``clients``: all that there are."""
-    members = [clients[number] for number in gang.members]
+    members = clients.members(gang.members)
     bound = [(client, device) for client, device in members if not device.lock.is_off]
     apart = len(bound) > 1 and not (len(bound) <= MOST_MEMBERS and _has_room(gang, bound))
     alone = apart or gang.expected > 0 or len(bound) < 2

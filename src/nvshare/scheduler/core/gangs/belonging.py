@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from nvshare.scheduler.core.actions import ReportSize
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.events import GangJoined, GangLeft
@@ -13,13 +14,11 @@ from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.gang import Gang
 from nvshare.scheduler.core.transitions import ClientState
 
-Member = tuple[Client, Device]
-
 
 class Belonging:
     """The gangs of all devices, and who is in them. What is illegal raises IllegalEvent and changes nothing."""
 
-    def __init__(self, clients: Mapping[int, Member]) -> None:
+    def __init__(self, clients: Clients) -> None:
         """``clients``: all that are registered, as they are at any time."""
         self._clients = clients
         self._ties = Ties()
@@ -59,7 +58,7 @@ class Belonging:
         members = () if client.tied is None else client.tied.members
         self._ties.leave_all(client.number)
         self._rebuild(client)
-        for other, _ in self.members(members):
+        for other, _ in self._clients.members(members):
             if other.tied is not None and other.tied.may_lack:
                 other.tied.lose(now)
 
@@ -71,18 +70,14 @@ class Belonging:
         """Whether those who say a key wait for more processes that say it."""
         return self._ties.lacks(key)
 
-    def members(self, numbers: Iterable[int]) -> list[Member]:
-        """These clients."""
-        return [self._clients[number] for number in numbers]
-
     def plan_for(self, gang: Gang) -> None:
         """It may have to do something."""
-        for client, device in self.members(gang.members):
+        for client, device in self._clients.members(gang.members):
             device.plan_for(client)
 
     def rest(self, gang: Gang) -> None:
         """It has nothing to do before one of it asks for the lock, or somebody joins or leaves it, if all are idle."""
-        members = self.members(gang.members)
+        members = self._clients.members(gang.members)
         if all(client.state is ClientState.IDLE for client, _ in members):
             for client, device in members:
                 device.plan_no_more_for(client)
@@ -93,7 +88,7 @@ class Belonging:
 
     def tied_on(self, devices: list[Device]) -> list[Gang]:
         """These, and all that have one member that waits for others, or where something changed."""
-        clients = [self._clients[number][0] for device in devices for number in device.ganged]
+        clients = [client for device in devices for client in self._clients.of(device.ganged)]
         return list(dict.fromkeys(client.tied for client in clients if client.tied is not None))
 
     def connected(self, device: Device) -> list[Device]:
@@ -102,7 +97,7 @@ class Belonging:
         open_ends = list(found.values())
         while open_ends:
             for gang in self.gangs_on([open_ends.pop()]):
-                for _, other in self.members(gang.members):
+                for _, other in self._clients.members(gang.members):
                     if other.uuid not in found:
                         found[other.uuid] = other
                         open_ends.append(other)
@@ -120,7 +115,7 @@ class Belonging:
             members = self._ties.together(number) if self._ties.count(number) else [number]
             done.update(members)
             gang = self._gang_for(members, found) if self._ties.count(number) else None
-            for member, device in self.members(members):
+            for member, device in self._clients.members(members):
                 member.tie(gang)
                 device.plan_for(member)
                 self.touched[device.uuid] = device
@@ -140,7 +135,7 @@ class Belonging:
         )
 
     def _gang_for(self, members: list[int], taken: set[Gang]) -> Gang:
-        for client, _ in self.members(members):
+        for client, _ in self._clients.members(members):
             if client.tied is not None and client.tied not in taken:
                 return client.tied
         self._last_gang += 1

@@ -34,14 +34,15 @@ hold and wait as one:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, ConfirmJoin, FormGang, LeaveGang, ReportMissing, TellWaiters
+from nvshare.scheduler.core.clients import Clients, Member
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.events import ClientIdle, GangJoined, GangLeft
 from nvshare.scheduler.core.gangs.as_one import renew, set_part
-from nvshare.scheduler.core.gangs.belonging import Belonging, Member
+from nvshare.scheduler.core.gangs.belonging import Belonging
 from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.gang import REJOIN_SECONDS, Gang, Phase, is_short
 from nvshare.scheduler.core.snapshot import GangWait
@@ -67,11 +68,10 @@ MISSING_SECONDS: Final = 10.0
 class Gangs:
     """The gangs of all devices. What is illegal raises IllegalEvent and changes nothing."""
 
-    def __init__(self, clients: Mapping[int, Member]) -> None:
+    def __init__(self, clients: Clients) -> None:
         """``clients``: all that are registered, as they are at any time."""
         self._clients = clients
         self._belonging = Belonging(clients)
-        self._members = self._belonging.members
         self._told: dict[int, tuple[Gang, tuple[int, ...]]] = {}
         """Who has which gang's page, and who was said to be that gang."""
         self._joining: dict[int, dict[str, int]] = {}
@@ -116,7 +116,7 @@ class Gangs:
         gang = client.gang
         if gang is None or not client.told:
             return False
-        return all(member.idle_at >= now - gang.idle_seconds for member, _ in self._members(gang.together))
+        return all(member.idle_at >= now - gang.idle_seconds for member, _ in self._clients.members(gang.together))
 
     def asks(self, client: Client, device: Device, now: float) -> None:
         """A client wants the lock; it may have to wait for others that do not."""
@@ -161,7 +161,7 @@ class Gangs:
                 self._clients[gang.members[0]][1].wake_at(gang.lost_at + REJOIN_SECONDS)
             self._report_missing(gang, now, actions)
         for gang in self._belonging.gangs_on(devices):
-            for client, device in self._members(gang.together) if gang.stuck else ():
+            for client, device in self._clients.members(gang.together) if gang.stuck else ():
                 if client.state is ClientState.HOLDING:
                     device.wake_at(client.since + HELPING_SECONDS)
             self._belonging.rest(gang)
@@ -189,7 +189,7 @@ class Gangs:
     def _seen(self, devices: list[Device], gangs: list[Gang], actions: list[Action]) -> object:
         """What the rules go by that they change themselves: of each device what its memory's plan found, and what is
         left for how much of the gangs' members, who may wait for more without it; and how far the gangs are."""
-        sizes = [client.memory.movable_bytes for each in devices for client, _ in self._members(list(each.ganged))]
+        sizes = [client.memory.movable_bytes for each in devices for client in self._clients.of(each.ganged)]
         memory = [(each.residency.answer, each.ledger.left_bytes) for each in devices]
         return len(actions), sizes, memory, [(gang.phase, gang.due_at) for gang in gangs]
 
@@ -199,7 +199,7 @@ class Gangs:
             return GangWait(len(client.tied.members), "", 0, client.tied.come, client.tied.expected)
         if (gang := client.gang) is None or client.state is not ClientState.WAITING:
             return None
-        members = self._members(gang.together)
+        members = self._clients.members(gang.together)
         late = next((each for each, _ in members if each.holds), None)
         if late is not None:
             return GangWait(len(members), "", late.number)
@@ -233,7 +233,7 @@ class Gangs:
 
     def _let_loose(self, device: Device, now: float, actions: list[Action]) -> None:
         """Those that hold and wait by themselves are in line by themselves, and are told."""
-        for client, _ in self._members(list(device.ganged)):
+        for client, _ in self._clients.members(device.ganged):
             lone = client.tied is None or client.tied.is_lone
             if lone:
                 set_part(client, device, None)
@@ -258,7 +258,7 @@ class Gangs:
 
     def _gather(self, gang: Gang, now: float, actions: list[Action]) -> bool:
         """All hold or none, and all wait or none; whether somebody was summoned."""
-        members = self._members(gang.together)
+        members = self._clients.members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
         gang.be_stuck(stuck=stuck > 0)
@@ -283,14 +283,14 @@ class Gangs:
 
     def _form(self, gang: Gang, actions: list[Action]) -> None:
         """Tells the members who they are, and those that joined that it counts now."""
-        states = {client.state for client, _ in self._members(gang.together)}
+        states = {client.state for client, _ in self._clients.members(gang.together)}
         if not states or states & {ClientState.LEAVING, ClientState.UNRESPONSIVE}:
             return
         told = gang, gang.together
         if any(self._told.get(number) != told for number in gang.together):
             self._told |= dict.fromkeys(gang.together, told)
             actions.append(FormGang(gang.number, gang.together))
-        for client, _ in self._members(gang.together):
+        for client, _ in self._clients.members(gang.together):
             self._confirm(client, actions)
 
     def _confirm(self, client: Client, actions: list[Action]) -> None:
@@ -304,7 +304,7 @@ class Gangs:
 
     def _coming(self, gang: Gang) -> dict[Unit, Device]:
         """Its units that wait, each with its device."""
-        members = self._members(gang.together)
+        members = self._clients.members(gang.together)
         return {client.unit: device for client, device in members if client.state is ClientState.WAITING}
 
     def _is_in_line(self, gang: Gang) -> bool:
@@ -339,7 +339,7 @@ class Gangs:
 
     def _tell(self, gang: Gang, now: float, actions: list[Action]) -> None:
         """Tells all members whether somebody waits for one of them; asks them to leave where all are idle then."""
-        members = self._members(gang.together)
+        members = self._clients.members(gang.together)
         if any(client.state is not ClientState.HOLDING for client, _ in members):
             return
         blocked = [device.lock for client, device in members if client.number in device.lock.blocking.clients]
@@ -359,7 +359,7 @@ class Gangs:
         """Says once that some wait because others have not come."""
         if not gang.expected or gang.reported:
             return
-        waiting = [member for member in self._members(gang.members) if member[0].state is ClientState.WAITING]
+        waiting = [member for member in self._clients.members(gang.members) if member[0].state is ClientState.WAITING]
         if not waiting:
             return
         since = min(client.since for client, _ in waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from nvshare.scheduler.core.device import Device
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.host import Host
@@ -22,7 +22,7 @@ class Reasons:
 
     def __init__(
         self,
-        clients: Mapping[int, tuple[Client, Device]],
+        clients: Clients,
         host: Host,
         storing: Storing,
         moving: Mapping[int, Process],
@@ -34,14 +34,15 @@ class Reasons:
         """Why a process does not sleep, whatever it does; empty: it may."""
         if process.never:
             return process.reason
-        return _first(_unwilling_reason(client, device.ledger) for client, device in self._clients_of(process))
+        members = self._clients.members(process.clients)
+        return _first(_unwilling_reason(client, device.ledger) for client, device in members)
 
     def unable(self, process: Process, *, soon: bool = False) -> str:
         """Why a process could not be put to sleep now if it neither had a lock nor waited for one; empty: it could.
 
         ``soon``: when it has the memory that it asks for, if that takes neither others' ends nor sleep.
         """
-        clients = [client for client, _ in self._clients_of(process)]
+        clients = self._clients.of(process.clients)
         lacking = sum(max(0, client.memory.footprint_bytes - client.memory.host_bytes) for client in clients)
         left = self._host.unused_bytes + self._host.departed_bytes
         if lacking > max(0, left - self._storing.promised_bytes(self._moving, process)):
@@ -53,9 +54,6 @@ class Reasons:
         if reason := self.unwilling(process):
             process.stay_awake(reason)
         return not self.unable(process)
-
-    def _clients_of(self, process: Process) -> Iterable[tuple[Client, Device]]:
-        return [self._clients[number] for number in process.clients]
 
 
 def is_out(client: Client) -> bool:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import takewhile
 
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.process import Process, Sleep
@@ -42,7 +43,7 @@ class Relief:
 
     def __init__(
         self,
-        clients: Mapping[int, tuple[Client, Device]],
+        clients: Clients,
         reasons: Reasons,
         storing: Storing,
         moving: Mapping[int, Process],
@@ -77,7 +78,7 @@ class Relief:
         # What its clients on one device do decides what its contexts on another one are counted as.
         for process in [process for _, process in there if len(process.clients) > 1]:
             if process.will(sleep=not self._reasons.unwilling(process)):
-                touched += self._devices_of(process)
+                touched += self._clients.devices_of(process.clients)
         if lock.turns.lack(device.first_lacking(now)):
             touched.append(device)
         return first, touched + self._ask_for_way((*makers, *former))
@@ -87,27 +88,28 @@ class Relief:
         found = dict.fromkeys(devices)
         for needy, makers in self._ways.values():
             if any(number in self._clients and self._clients[number][1] in found for number in makers):
-                found[self._clients[needy.number][1]] = None
+                found[self._clients.device_of(needy)] = None
         return found
 
     def may_sleep(self, process: Process) -> bool:
         """Whether its clients do nothing, or wait behind who lacks room on one of its devices."""
-        needy = [self._needy.get(self._clients[number][1].uuid) for number in process.clients]
-        return is_idle(self._clients_of(process)) or any(each and self._is_behind(process, each) for each in needy)
+        if is_idle(self._clients.of(process.clients)):
+            return True
+        needy = (self._needy.get(device.uuid) for device in self._clients.devices_of(process.clients))
+        return any(self._is_behind(process, each) for each in needy if each is not None)
 
     def could_sleep(self, process: Process, *, soon: bool = False) -> bool:
         """Whether a process is about to sleep, or could if its clients gave back the locks of their devices; ``soon``:
         as of ``Reasons.unable``."""
         if self._stands_still(process):
             return False
-        if any(each.state is ClientState.UNRESPONSIVE for each in self._clients_of(process)):
+        if any(each.state is ClientState.UNRESPONSIVE for each in self._clients.of(process.clients)):
             return False
         return process.leaves or self._may_be_chosen(process, soon=soon)
 
     def comes_later(self, process: Process) -> bool:
         """Whether one that is before it in line would lack room if it came back: it does so after that one's turn."""
-        there = [self._clients[number] for number in process.clients]
-        return any(self._keeps_out(client, device) for client, device in there)
+        return any(self._keeps_out(*member) for member in self._clients.members(process.clients))
 
     def none_sleeps(self, device: Device) -> None:
         """No process of a device can sleep any more."""
@@ -149,7 +151,7 @@ class Relief:
             if makers:
                 return needy, None, makers
         self._needy[device.uuid] = first
-        helping = [each for each in able if is_idle(self._clients_of(each)) and self._storing.helps(each)]
+        helping = [each for each in able if is_idle(self._clients.of(each.clients)) and self._storing.helps(each)]
         return first, None if first or leaving else min(helping, key=self._order, default=None), frozenset()
 
     def _have_give_way(self, device: Device, process: Process | None) -> list[Device]:
@@ -158,17 +160,17 @@ class Relief:
         touched = []
         if former is not process and former is not None and device.uuid in former.gives_way_on:
             former.give_way(device.uuid, gives=False)
-            touched += self._devices_of(former)
+            touched += self._clients.devices_of(former.clients)
         if process is not None and device.uuid not in process.gives_way_on:
             process.give_way(device.uuid, gives=True)
-            touched += self._devices_of(process)
+            touched += self._clients.devices_of(process.clients)
         self._first[device.uuid] = process
         return touched
 
     def _one_comes(self, device: Device) -> bool:
         """Whether one that has a client on a device comes back."""
         coming = (process for process in self._moving.values() if process.state is Sleep.COMING)
-        return any(device in self._devices_of(process) for process in coming)
+        return any(device in self._clients.devices_of(process.clients) for process in coming)
 
     def _keeps_out(self, client: Client, device: Device) -> bool:
         """Whether a gang that is before one that sleeps, and may come in before it, would lack room beside it. What
@@ -181,7 +183,7 @@ class Relief:
 
     def _holds(self, process: Process) -> bool:
         """Whether one of its clients holds."""
-        return any(client.holds for client in self._clients_of(process))
+        return any(client.holds for client in self._clients.of(process.clients))
 
     def _ask_for_way(self, makers: Iterable[int]) -> list[Device]:
         """Holders of the devices of these are asked for way, or are no more; returns those where that is news."""
@@ -203,13 +205,12 @@ class Relief:
 
     def _stands_still(self, process: Process) -> bool:
         """Whether it does not do what it was told, or would not: a client of it is late already."""
-        return process.stands_still or any(each.silent or each.keeps_room for each in self._clients_of(process))
+        return process.stands_still or any(each.silent or each.keeps_room for each in self._clients.of(process.clients))
 
     def _is_behind(self, process: Process, needy: Client) -> bool:
         """Whether its clients do nothing, or wait behind another one, or can't come in themselves as it is now."""
-        owed = process.sleeps > 0 and process.is_owed_a_turn(grants(self._clients_of(process)))
-        for number in process.clients:
-            client, device = self._clients[number]
+        owed = process.sleeps > 0 and process.is_owed_a_turn(grants(self._clients.of(process.clients)))
+        for client, device in self._clients.members(process.clients):
             turns = device.lock.turns
             waits = client.state is ClientState.WAITING
             is_before = waits and turns.place(client) < turns.place(needy)
@@ -222,15 +223,9 @@ class Relief:
 
     def _order(self, process: Process) -> tuple[bool, float, float]:
         """Who has a lower one is chosen first."""
-        clients = self._clients_of(process)
+        clients = self._clients.of(process.clients)
         if is_idle(clients):
             return False, idle_since(process, clients), 0.0
-        places = [self._clients[each.number][1].lock.turns.place(each) for each in clients]
+        places = [self._clients.device_of(each).lock.turns.place(each) for each in clients]
         rank, ticket = max(places)
         return True, -rank, -ticket
-
-    def _clients_of(self, process: Process) -> list[Client]:
-        return [self._clients[number][0] for number in process.clients]
-
-    def _devices_of(self, process: Process) -> list[Device]:
-        return [self._clients[number][1] for number in process.clients]

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nvshare.scheduler.core.actions import ShareArena
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.records.arenas import GRANULE_BYTES, whole
@@ -57,9 +58,7 @@ class _Pack:
 class Sharing:
     """The packs of all clients."""
 
-    def __init__(
-        self, clients: Mapping[int, tuple[Client, Device]], processes: Mapping[int, Process], host: Host
-    ) -> None:
+    def __init__(self, clients: Clients, processes: Mapping[int, Process], host: Host) -> None:
         """``clients``, ``processes``: all there are, by number."""
         self._clients, self._processes, self._host = clients, processes, host
         self._packs: dict[int, _Pack] = {}
@@ -170,7 +169,7 @@ class Sharing:
     def host_memory(self) -> HostMemory:
         """What can be seen of all host memory."""
         host, clients = self._host, [number for pack in self._packs.values() for number in pack.clients]
-        away_bytes = sum(self._clients[number][0].memory.away.bytes for number in clients)
+        away_bytes = sum(client.memory.away.bytes for client in self._clients.of(clients))
         files = host.file_budget_bytes, host.file_used_bytes
         return HostMemory(host.budget_bytes, host.used_bytes, *files, away_bytes, self.packs_bytes)
 
@@ -241,8 +240,7 @@ class Sharing:
     def _found(self) -> list[Client]:
         by_owner: dict[str, list[Client]] = defaultdict(list)
         for process in self._processes.values():
-            for number in process.clients if process.state is Sleep.ASLEEP else ():
-                client = self._clients[number][0]
+            for client in self._clients.of(process.clients) if process.state is Sleep.ASLEEP else ():
                 if (owner := self._owner(client)) and client.memory.arena_bytes:
                     by_owner[owner].append(client)
         there = [client for clients in by_owner.values() if len(clients) >= LEAST_SLEEPERS for client in clients]

@@ -24,6 +24,7 @@ from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, Measure, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.records.client import Client
@@ -57,7 +58,7 @@ class Sleeping:
 
     def __init__(
         self,
-        clients: Mapping[int, tuple[Client, Device]],
+        clients: Clients,
         host: Host,
         after_seconds: float | None,
         new_ticket: Callable[[], int],
@@ -108,7 +109,7 @@ class Sleeping:
                 process.measure(measured=False)
             self.moving[process.number] = process
             self.storing.look_again()
-        return self._devices_of(process)
+        return self._clients.devices_of(process.clients)
 
     def gone(self, client: Client, device: Device) -> list[Device]:
         """A client is gone; on which other devices that may change something."""
@@ -131,7 +132,7 @@ class Sleeping:
             self.storing.none_sleeps()
         if process.is_asleep:
             self.storing.look_again()
-        return touched + self._devices_of(process)
+        return touched + self._clients.devices_of(process.clients)
 
     def handle(self, event: SleepEvent, now: float) -> list[Device]:
         """What happened to a process, on which devices that may change something. IllegalEvent if it can't have."""
@@ -154,7 +155,7 @@ class Sleeping:
             case _:
                 assert_never(event)
         self.storing.look_again()
-        return self._devices_of(process)
+        return self._clients.devices_of(process.clients)
 
     def look_again(self, client: Client, now: float) -> list[Device]:
         """Its terms changed; on which devices that may change something."""
@@ -162,7 +163,7 @@ class Sleeping:
             return []
         self._rest(client.process)
         self._set_alarm(client.process, now)
-        return self._devices_of(client.process)
+        return self._clients.devices_of(client.process.clients)
 
     # What is to be done.
 
@@ -188,10 +189,10 @@ class Sleeping:
         actions: list[Action] = []
         if changed := self._still.find(now):
             self.storing.look_again()
-        touched = [device for process in changed for device in self._devices_of(process)]
+        touched = [device for process in changed for device in self._clients.devices_of(process.clients)]
         devices = [*devices, *touched]
         for process in list(self._due(now)):
-            clients, seconds = self._clients_of(process), self._idle_seconds(process)
+            clients, seconds = self._clients.of(process.clients), self._idle_seconds(process)
             since = idle_since(process, clients)
             if since + seconds * process.patience(grants(clients)) <= now and self._may_rest(process):
                 touched += self._begin(process)
@@ -199,7 +200,7 @@ class Sleeping:
                 self._set_alarm(process, since + seconds if since + seconds > now else now + seconds)
         if self.storing.lacks:
             # Who sleeps for that may be on any of them.
-            devices = {id(device): device for _, device in self._clients.values()}.values()
+            devices = self._clients.devices
         for device in self.relief.concerned(devices):
             touched += self._relieve(device, now)
         for process in list(self.moving.values()):
@@ -208,7 +209,7 @@ class Sleeping:
         for action in actions:
             self._still.tell(action, now)
         if self.storing.sharing.is_less_possible:
-            touched += [device for _, device in self._clients.values()]
+            touched += self._clients.devices
         return actions, touched
 
     # The rest is its own.
@@ -221,37 +222,37 @@ class Sleeping:
             if self._may_rest(process):
                 return self._begin(process)
             self._set_alarm(process, now)
-        return self._devices_of(process)
+        return self._clients.devices_of(process.clients)
 
     def _fall_asleep(self, process: Process, now: float) -> None:
         """It was told to, or registered asleep."""
-        wanted, clients = process.wanted, self._clients_of(process)
+        wanted, clients = process.wanted, self._clients.of(process.clients)
         process.fall_asleep(now, waited=not is_idle(clients))
         process.lose_patience(1, grants(clients))
-        for client in clients:
-            self._device_of(client).fall_asleep(client, now)
+        for client, device in self._clients.members(process.clients):
+            device.fall_asleep(client, now)
         if wanted:
             self._want(process)
 
     def _stay_awake(self, process: Process, event: StayedAwake, now: float) -> None:
         process.resist(event.reason, now, final=event.final)
-        process.lose_patience(2, grants(self._clients_of(process)))
+        process.lose_patience(2, grants(self._clients.of(process.clients)))
         self._be_awake(process, now)
 
     def _want(self, process: Process) -> None:
         if process.want():
-            for client in self._clients_of(process):
+            for client in self._clients.of(process.clients):
                 if not client.keeps_place:
                     client.keep_place(self._new_ticket())
             self.moving[process.number] = process
 
     def _wake(self, process: Process, now: float) -> None:
         process.woke(now)
-        clients = self._clients_of(process)
+        clients = self._clients.of(process.clients)
         # In vain, unless it waits for its turn anyway.
         process.lose_patience(1 if process.waited else 2, grants(clients))
-        for client in clients:
-            self._device_of(client).wake(client, now)
+        for client, device in self._clients.members(process.clients):
+            device.wake(client, now)
         self._be_awake(process, now)
 
     def _be_awake(self, process: Process, now: float) -> None:
@@ -283,46 +284,47 @@ class Sleeping:
         """How long it is to be idle before it sleeps though nobody needs what it has, if it woke for good reason."""
         if process.asked:
             return REST_SECONDS
-        seconds = [idle_seconds(client, self._after_seconds) for client in self._clients_of(process)]
+        seconds = [idle_seconds(client, self._after_seconds) for client in self._clients.of(process.clients)]
         return max(seconds, default=float("inf"))
 
     def _may_rest(self, process: Process) -> bool:
         """Whether it can be put to sleep though nobody needs what it has."""
-        return is_idle(self._clients_of(process)) and self.reasons.let_sleep(process)
+        return is_idle(self._clients.of(process.clients)) and self.reasons.let_sleep(process)
 
     def _begin(self, process: Process) -> list[Device]:
         """Its memory is to leave."""
         process.leave()
         self.moving[process.number] = process
-        return self._devices_of(process)
+        return self._clients.devices_of(process.clients)
 
     def _go_on(self, process: Process, actions: list[Action], now: float) -> list[Device]:
         """The next step of one that is neither awake nor simply asleep."""
         match process.state:
             case Sleep.LEAVING if process.wanted or self.reasons.unable(process) or not self.relief.may_sleep(process):
                 self._be_awake(process, now)
-                return self._devices_of(process)
-            case Sleep.LEAVING if all(map(is_out, self._clients_of(process))):
+                return self._clients.devices_of(process.clients)
+            case Sleep.LEAVING if all(map(is_out, self._clients.of(process.clients))):
                 self._let_fall(process, actions)
-            case Sleep.ASLEEP if not any(client.memory.away.goes_to for client in self._clients_of(process)):
+            case Sleep.ASLEEP if not any(client.memory.away.goes_to for client in self._clients.of(process.clients)):
                 del self.moving[process.number]
             case Sleep.LOADING if self.storing.is_back(process, actions) and self._may_come(process):
                 return self._come(process, now)
             case Sleep.COMING if reason := self._kept_out(process, now):
                 return self._stay_asleep(process, reason, now)
-            case Sleep.COMING if all(client.memory.has_context for client in self._clients_of(process)):
+            case Sleep.COMING if all(client.memory.has_context for client in self._clients.of(process.clients)):
                 if self._has_room(process, actions, now):
                     process.wake()
                     actions.append(Wake(process.number, tuple(process.clients)))
-                    return self._devices_of(process)
+                    return self._clients.devices_of(process.clients)
             case _:
                 pass
         return []
 
     def _let_fall(self, process: Process, actions: list[Action]) -> None:
         """Has one put to sleep whose memory is out, when NVML was asked how much its contexts take to come back."""
-        unmeasured = [client for client in self._clients_of(process) if not client.memory.pinned_measured]
-        unknown = [device for device in map(self._device_of, unmeasured) if device.ledger.total_measured]
+        members = self._clients.members(process.clients)
+        unmeasured = [device for client, device in members if not client.memory.pinned_measured]
+        unknown = [device for device in unmeasured if device.ledger.total_measured]
         if unknown and not process.measured:
             self._measure(process, unknown, actions)
         elif all(device.residency.checked for device in unknown):
@@ -344,7 +346,7 @@ class Sleeping:
     def _has_room(self, process: Process, actions: list[Action], now: float) -> bool:
         """Whether measurements show it that were made since it had room by what was known, with as much again as is
         assumed of each first context that is being made."""
-        devices = [device for device in self._devices_of(process) if device.ledger.total_measured]
+        devices = [device for device in self._clients.devices_of(process.clients) if device.ledger.total_measured]
         if not process.measured:
             self._measure(process, devices, actions)
         unknown = [device for device in devices if device.residency.lacks_for_contexts(now)]
@@ -354,25 +356,26 @@ class Sleeping:
         return not unknown and all(each.checked and each.is_free_to_wake for each in rooms)
 
     def _come(self, process: Process, now: float) -> list[Device]:
-        for client in self._clients_of(process):
-            self._device_of(client).come_back(client, now)
+        for client, device in self._clients.members(process.clients):
+            device.come_back(client, now)
         if reason := self._kept_out(process, now):
             self._stay_asleep(process, reason, now)
             return []
         process.come()
-        return self._devices_of(process)
+        return self._clients.devices_of(process.clients)
 
     def _kept_out(self, process: Process, now: float) -> str:
         """Why one that comes back may keep no room: others have to end. Who asks on its only device keeps none."""
-        clients = [each for each in self._clients_of(process) if len(process.clients) > 1 or each.is_coming_back]
-        reasons = (self._device_of(client).keeps_out(client, now) for client in clients)
+        is_several = len(process.clients) > 1
+        members = self._clients.members(process.clients)
+        reasons = (on.keeps_out(each, now) for each, on in members if is_several or each.is_coming_back)
         return next(filter(None, reasons), "")
 
     def _stay_asleep(self, process: Process, reason: str, now: float) -> list[Device]:
         process.wait_for_ends(reason)
-        for client in self._clients_of(process):
-            self._device_of(client).fall_asleep(client, now)
-        return self._devices_of(process)
+        for client, device in self._clients.members(process.clients):
+            device.fall_asleep(client, now)
+        return self._clients.devices_of(process.clients)
 
     def _relieve(self, device: Device, now: float) -> list[Device]:
         """Puts a process of a device to sleep, if others need that."""
@@ -382,19 +385,10 @@ class Sleeping:
         chosen, touched = self.relief.choose(device, there.values(), now)
         if chosen is None:
             return touched
-        clients = self._clients_of(chosen)
+        clients = self._clients.of(chosen.clients)
         seconds = REST_SECONDS * (chosen.patience(grants(clients)) if is_idle(clients) else 1)
         moment = idle_since(chosen, clients) + seconds
         if moment > now:
             device.wake_at(moment)
             return touched
         return touched + self._begin(chosen)
-
-    def _clients_of(self, process: Process) -> list[Client]:
-        return [self._clients[number][0] for number in process.clients]
-
-    def _device_of(self, client: Client) -> Device:
-        return self._clients[client.number][1]
-
-    def _devices_of(self, process: Process) -> list[Device]:
-        return [self._clients[number][1] for number in process.clients]

@@ -13,8 +13,7 @@ from typing import Final
 
 from nvshare.scheduler.core.actions import Action, GrowArena, ShareArena, StoreArena, Wake
 from nvshare.scheduler.core.actions import Sleep as PutToSleep
-from nvshare.scheduler.core.device import Device
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.records.process import Process, Sleep
 
 STILL_SECONDS: Final = 30.0
@@ -26,7 +25,7 @@ class Still:
 
     def __init__(
         self,
-        clients: Mapping[int, tuple[Client, Device]],
+        clients: Clients,
         processes: Mapping[int, Process],
         moving: dict[int, Process],
     ) -> None:
@@ -64,7 +63,7 @@ class Still:
 
     def _moment(self, process: Process) -> float | None:
         """From when on it stands still if it does nothing; None: nothing is expected of it."""
-        there = [self._clients[number] for number in process.clients]
+        there = self._clients.members(process.clients)
         if process.state is Sleep.LEAVING:
             late = [device.residency.late_at(client) for client, device in there]
             return max((moment for moment in late if moment is not None), default=None)

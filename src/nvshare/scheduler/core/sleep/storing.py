@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from nvshare.scheduler.core.actions import Action, GrowArena, StoreArena
+from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
 from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, GRANULE_BYTES, SEGMENT_BYTES
@@ -42,9 +43,7 @@ AGAIN_SECONDS: Final = 30.0
 class Storing:
     """The files of all processes that sleep."""
 
-    def __init__(
-        self, clients: Mapping[int, tuple[Client, Device]], processes: Mapping[int, Process], host: Host
-    ) -> None:
+    def __init__(self, clients: Clients, processes: Mapping[int, Process], host: Host) -> None:
         """``clients``, ``processes``: all there are, by number."""
         self._clients, self._processes, self._host = clients, processes, host
         self.sharing = Sharing(clients, processes, host)
@@ -67,7 +66,7 @@ class Storing:
             raise IllegalEvent(f"client {event.client} is unknown", event)
         self._handle(event, found[0], now)
         self.look_again()
-        return [device for _, device in self._clients.values()]
+        return self._clients.devices
 
     def _handle(self, event: StoreEvent, client: Client, now: float) -> None:
         memory, away = client.memory, client.memory.away
@@ -246,4 +245,4 @@ class Storing:
         return [memory for memory in self._memories(process) if memory.away.is_there]
 
     def _memories(self, process: Process) -> Iterable[Memory]:
-        return [self._clients[number][0].memory for number in process.clients]
+        return [client.memory for client in self._clients.of(process.clients)]
