@@ -1,4 +1,4 @@
-"""Memory that swaps, and everything that can fail meanwhile: nothing is lost."""
+"""Memory that swaps, and what can fail meanwhile (the driver: test_swap_driver_failures.py): nothing is lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -327,63 +326,3 @@ def test_no_room_for_a_context(start_swapping: Start, fake_scheduler: FakeSchedu
     peer.peer.send(wire.RefuseGrowth(grow.request, "the device is full of contexts"))
     assert program.answer() == "2"
     program.said("no room for a context on device 0: the device is full of contexts")
-
-
-def test_the_driver_registers_no_host_memory(
-    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None]
-) -> None:
-    """Then copies are slow, but memory still moves, and the scheduler may count on it. It is said once."""
-    program = start_swapping()
-    peer = reach_registered(program, fake_scheduler, arena=0)
-    fail(program, "cuMemHostRegister_v2", 801)
-    for arena in (2 * CHUNK, 3 * CHUNK):
-        peer.arena(arena - peer.resident.arena_bytes)
-        peer.heard(arena_bytes=arena, usable_bytes=arena)
-    reach_written(program, peer, "x", 3 * CHUNK)
-    peer.out_and_back(3 * CHUNK)
-    program.begin("check x x")
-    peer.grant()
-    assert program.answer() == "right"
-    (line,) = program.errors
-    assert "the driver does not register host memory (error 801)" in line
-
-
-@pytest.mark.parametrize("function", ["cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventQuery"])
-def test_a_copy_to_the_host_fails(
-    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None], function: str
-) -> None:
-    """What could not be copied stays; it goes as soon as that works."""
-    program = start_swapping()
-    peer = reach_registered(program, fake_scheduler)
-    reach_written(program, peer, "x", 3 * CHUNK)
-    fail(program, function, 700)
-    peer.evict(0)
-    program.said("memory could not be brought out (error 700); trying again")
-    peer.heard(order=peer.order, resident_bytes=3 * CHUNK)
-    fail(program, function, 0)
-    peer.heard(resident_bytes=0)
-    peer.allot(3 * CHUNK, 3 * CHUNK)
-    peer.heard(resident_bytes=3 * CHUNK)
-    program.begin("check x x")
-    peer.grant()
-    assert program.answer() == "right"
-
-
-@pytest.mark.parametrize("function", ["cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuMemMap"])
-def test_a_copy_to_the_device_fails(
-    start_swapping: Start, fake_scheduler: FakeScheduler, fail: Callable[..., None], function: str
-) -> None:
-    """The copy on the host is what counts, and all comes in as soon as that works."""
-    program = start_swapping()
-    peer = reach_registered(program, fake_scheduler)
-    reach_written(program, peer, "x", 3 * CHUNK)
-    peer.evict(0)
-    peer.heard(resident_bytes=0)
-    fail(program, function, 700)
-    peer.allot(3 * CHUNK, 3 * CHUNK)
-    program.said("memory could not be brought back (error 700); trying again")
-    fail(program, function, 0)
-    peer.heard(resident_bytes=3 * CHUNK)
-    program.begin("check x x")
-    peer.grant()
-    assert program.answer() == "right"

@@ -75,7 +75,8 @@ CUresult nvs_chunk_make_memory(struct nvs_chunk *chunk)
 {
 	CUresult result;
 
-	if (nvs_chunk_is_managed(chunk))
+	/* What the driver did not take back is there. */
+	if (nvs_chunk_is_managed(chunk) || chunk->handle)
 		return CUDA_SUCCESS;
 	result = NVS_CALL(cuMemCreate, &chunk->handle, chunk->bytes, &chunk->prop, 0);
 	if (result != CUDA_SUCCESS)
@@ -101,27 +102,47 @@ void nvs_chunk_drop_memory(struct nvs_chunk *chunk)
 	release(chunk);
 }
 
-bool nvs_chunk_abandon_memory(struct nvs_chunk *chunk)
+/* Maps it again where it was mapped before `end`. */
+static void map_until(const struct nvs_chunk *chunk, const struct nvs_mapping *end)
 {
-	if (!chunk->handle)
-		return true;
-	nvs_chunk_close_window(chunk);
-	for (const struct nvs_mapping *mapping = chunk->mappings; mapping; mapping = mapping->next)
-		if (NVS_CALL(cuMemUnmap, mapping->address, chunk->bytes) != CUDA_SUCCESS)
-			return false;
-	if (NVS_CALL(cuMemRelease, chunk->handle) != CUDA_SUCCESS)
-		return false;
-	chunk->handle = 0;
-	return true;
+	for (const struct nvs_mapping *mapping = chunk->mappings; mapping != end;
+	     mapping = mapping->next)
+		map(chunk, mapping);
 }
 
-void nvs_chunk_close_window(struct nvs_chunk *chunk)
+CUresult nvs_chunk_give_memory(struct nvs_chunk *chunk)
 {
-	if (!chunk->window)
-		return;
-	NVS_CALL(cuMemUnmap, chunk->window, chunk->bytes);
-	NVS_CALL(cuMemAddressFree, chunk->window, chunk->bytes);
-	chunk->window = 0;
+	const struct nvs_mapping *mapping = chunk->mappings;
+	CUresult result;
+
+	if (!chunk->handle)
+		return CUDA_SUCCESS;
+	result = nvs_chunk_close_window(chunk);
+	while (result == CUDA_SUCCESS && mapping) {
+		result = NVS_CALL(cuMemUnmap, mapping->address, chunk->bytes);
+		if (result == CUDA_SUCCESS)
+			mapping = mapping->next;
+	}
+	if (result == CUDA_SUCCESS)
+		result = NVS_CALL(cuMemRelease, chunk->handle);
+	if (result == CUDA_SUCCESS)
+		chunk->handle = 0;
+	else
+		map_until(chunk, mapping);
+	return result;
+}
+
+CUresult nvs_chunk_close_window(struct nvs_chunk *chunk)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (chunk->window)
+		result = NVS_CALL(cuMemUnmap, chunk->window, chunk->bytes);
+	if (chunk->window && result == CUDA_SUCCESS) {
+		NVS_CALL(cuMemAddressFree, chunk->window, chunk->bytes);
+		chunk->window = 0;
+	}
+	return result;
 }
 
 static bool open_window(struct nvs_chunk *chunk)

@@ -117,12 +117,15 @@ CUdeviceptr nvs_chunk_address(struct nvs_chunk *chunk);
 
 /* Makes device memory and maps it; anything but CUDA_SUCCESS: nothing was changed. */
 CUresult nvs_chunk_make_memory(struct nvs_chunk *chunk);
-/* Unmaps and releases it; where it was mapped is remembered. Nothing if it has none. */
+/* Unmaps and releases it, of one that ends. Nothing if it has none. */
 void nvs_chunk_drop_memory(struct nvs_chunk *chunk);
-/* The same in a process that has lost the device; false: the driver does not give it back. */
-bool nvs_chunk_abandon_memory(struct nvs_chunk *chunk);
+/*
+ * The same of one whose mappings are remembered; anything but CUDA_SUCCESS: the driver does not
+ * give it back, and nothing was changed.
+ */
+CUresult nvs_chunk_give_memory(struct nvs_chunk *chunk);
 /* Ends the mapping of nvs_chunk_address. */
-void nvs_chunk_close_window(struct nvs_chunk *chunk);
+CUresult nvs_chunk_close_window(struct nvs_chunk *chunk);
 /* chunk->peers has changed from what it was. */
 CUresult nvs_chunk_apply_peers(struct nvs_chunk *chunk, uint64_t before);
 /* Of a chunk that ends. */

@@ -89,11 +89,19 @@ static void arrived(struct nvs_chunk *chunk, bool clean)
 	nvs_mutex_unlock(&store->lock);
 }
 
-void nvs_chunk_out(struct nvs_chunk *chunk)
+static void leave_device(struct nvs_chunk *chunk)
 {
-	nvs_chunk_drop_memory(chunk);
 	chunk->had_contents = chunk->host_copy || (chunk->had_contents && !chunk->zeros);
 	left(chunk, chunk->host_copy ? NVS_PLACE_HOST : NVS_PLACE_NOWHERE);
+}
+
+CUresult nvs_chunk_out(struct nvs_chunk *chunk)
+{
+	CUresult result = nvs_chunk_give_memory(chunk);
+
+	if (result == CUDA_SUCCESS)
+		leave_device(chunk);
+	return result;
 }
 
 void nvs_chunk_stays(struct nvs_chunk *chunk)
@@ -148,7 +156,9 @@ void nvs_chunk_in(struct nvs_chunk *chunk)
 
 void nvs_chunk_back(struct nvs_chunk *chunk)
 {
-	nvs_chunk_out(chunk);
+	/* Whether or not the driver takes its memory back: the contents are not in there. */
+	nvs_chunk_give_memory(chunk);
+	leave_device(chunk);
 }
 
 static uint64_t read_locked(const struct nvs_device *device, const uint64_t *sum)

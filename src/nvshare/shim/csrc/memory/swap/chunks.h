@@ -36,8 +36,11 @@ void nvs_chunks_on_end(void (*ended)(struct nvs_chunk *chunk));
  * none that may leave.
  */
 struct nvs_chunk *nvs_chunk_begin_out(struct nvs_device *device, uint64_t host_bytes);
-/* It was copied or is clean: its device memory is given back; HOST if host_copy, else NOWHERE. */
-void nvs_chunk_out(struct nvs_chunk *chunk);
+/*
+ * It was copied or is clean: its device memory is given back; HOST if host_copy, else NOWHERE.
+ * Anything but CUDA_SUCCESS: the driver does not take it, and the chunk is as it was.
+ */
+CUresult nvs_chunk_out(struct nvs_chunk *chunk);
 /* Nothing was changed: DEVICE. */
 void nvs_chunk_stays(struct nvs_chunk *chunk);
 /* Whether a chunk of at most so many bytes is out. */

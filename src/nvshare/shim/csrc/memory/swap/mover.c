@@ -91,15 +91,16 @@ static bool finish_out(struct mover *mover)
 {
 	struct nvs_flight flight = nvs_flights_land(&mover->flights, true);
 	struct nvs_chunk *chunk = flight.chunk;
-	uint64_t bytes = chunk->bytes;
+	uint64_t bytes = chunk->bytes, spared = !flight.copied && chunk->host_copy ? bytes : 0;
+	CUresult result = flight.failed ? CUDA_SUCCESS : nvs_chunk_out(chunk);
 
-	if (flight.failed) {
+	if (result != CUDA_SUCCESS)
+		nvs_flights_say_failed(&mover->flights, result, true);
+	if (flight.failed || result != CUDA_SUCCESS) {
 		keep(mover, chunk);
 		return false;
 	}
-	if (!flight.copied && chunk->host_copy)
-		atomic_fetch_add(&mover->spared_bytes, bytes);
-	nvs_chunk_out(chunk);
+	atomic_fetch_add(&mover->spared_bytes, spared);
 	nvs_room_left(mover->device, bytes, true);
 	return true;
 }
@@ -112,7 +113,6 @@ static bool abandon(struct mover *mover)
 {
 	struct nvs_chunk *chunk = nvs_chunk_begin_out(mover->device, UINT64_MAX);
 	uint64_t bytes;
-	bool gone;
 
 	if (!chunk)
 		return false;
@@ -123,9 +123,7 @@ static bool abandon(struct mover *mover)
 	}
 	nvs_arena_spare(chunk);
 	chunk->host_copy = false;
-	gone = nvs_chunk_abandon_memory(chunk);
-	if (gone) {
-		nvs_chunk_out(chunk);
+	if (nvs_chunk_out(chunk) == CUDA_SUCCESS) {
 		nvs_room_left(mover->device, bytes, true);
 		return true;
 	}
