@@ -52,6 +52,7 @@ static void do_without_thread(struct nvs_device *device)
 		device->ordinal);
 	nvs_ties_link(device, NVS_TIES_LINK_WITHOUT);
 	nvs_room_expect_limit(device, false);
+	nvs_room_link(device, NVS_ROOM_LINK_UNAWARE);
 	if (nvs_config()->on_missing == NVS_ON_MISSING_RUN)
 		nvs_gate_set(device, NVS_GATE_OPEN);
 	else if (nvs_config()->on_missing == NVS_ON_MISSING_FAIL)

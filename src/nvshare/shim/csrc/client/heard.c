@@ -83,8 +83,7 @@ static enum nvs_heard hear_arena(struct nvs_client *client, const struct nvs_fra
 
 static enum nvs_heard hear_room(struct nvs_client *client, const struct nvs_frame *frame)
 {
-	return right_if(client->memory.link == NVS_ROOM_LINK_UP &&
-			nvs_room_allot(client->device, frame));
+	return right_if(nvs_memory_allot(&client->memory, frame));
 }
 
 /* Without a request it is the limit that is not known, and why. */

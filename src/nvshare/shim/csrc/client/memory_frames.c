@@ -118,6 +118,15 @@ bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool 
 	return true;
 }
 
+bool nvs_memory_allot(struct nvs_memory_frames *memory, const struct nvs_frame *frame)
+{
+	if (memory->link != NVS_ROOM_LINK_UP || !nvs_room_allot(memory->device, frame))
+		return false;
+	/* There may have been no thread for it before, and others wait for what is to leave. */
+	nvs_mover_start(memory->device);
+	return true;
+}
+
 void nvs_memory_say_why(const struct nvs_device *device, const char *reason)
 {
 	nvs_log("device %d: a call that needs memory has waited for 10 s: %s", device->ordinal,

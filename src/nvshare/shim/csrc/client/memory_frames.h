@@ -39,6 +39,8 @@ uint64_t nvs_memory_deadline(const struct nvs_memory_frames *memory,
 /* The next frame; false: nothing is to be said now. `all`: not even later. */
 bool nvs_memory_next_frame(struct nvs_memory_frames *memory, uint64_t now, bool all,
 			   struct nvs_frame *frame);
+/* ALLOT or EVICT came. False: it says what no scheduler would. */
+bool nvs_memory_allot(struct nvs_memory_frames *memory, const struct nvs_frame *frame);
 /* A call waits for memory: its user is told why, by the scheduler if that can say it. */
 void nvs_memory_waits(const struct nvs_memory_frames *memory, const struct nvs_lock_state *state,
 		      struct nvs_connection *connection);
