@@ -44,6 +44,11 @@ _KILL = f"""{_FIND}
 for pid in find(sys.argv[1]):
     os.kill(pid, signal.SIGKILL)
 """
+_KILL_PARENT = f"""{_FIND}
+for pid in find(sys.argv[1]):
+    status = Path(f"/proc/{{pid}}/status").read_text()
+    os.kill(int(status.split("PPid:")[1].split()[0]), signal.SIGKILL)
+"""
 _KILL_IN_TRANSFER = f"""{_FIND}
 import time
 from nvshare.simgpu import record, transfers
@@ -142,6 +147,10 @@ class Node:
         except KubectlError as error:
             if "python3" in str(error) and "Traceback" in str(error):
                 raise
+
+    def kill_shim(self, program: str) -> None:
+        """kill -9 for the process of the container runtime that looks after the program's container."""
+        _python(_KILL_PARENT, program)
 
     def started_at(self, program: str) -> str:
         """When the program's processes were started, in the kernel's ticks, with their pids."""

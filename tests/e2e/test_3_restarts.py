@@ -49,6 +49,16 @@ def test_killed_under_running_pods(simulated: Node, four: list[Running], program
     assert took <= WITHIN_SECONDS
 
 
+def test_the_runtimes_shim_is_killed(simulated: Node, four: list[Running]) -> None:
+    """The scheduler that it leaves behind makes way for the next one, and the four go on."""
+    since = simulated.clock_ns()
+    incarnation = _incarnation(simulated, "nvshare-scheduler")
+    before = incarnation()
+    simulated.kill_shim("nvshare-scheduler")
+    eventually("there is another scheduler", lambda: _differ(incarnation(), before), 60)
+    unharmed(simulated, four, since)
+
+
 def test_the_scheduler_knows_its_clients_again(simulated: Node, four: list[Running]) -> None:
     """A new scheduler learns from the clients who they are."""
     clients = [client for device in scheduler_status()["devices"] for client in device["clients"]]

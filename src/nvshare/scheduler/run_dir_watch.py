@@ -3,6 +3,8 @@
 Somebody may remove files, folders or all of it. Where the directory is a dead mount, or another scheduler has taken its
 place, nobody finds this scheduler any more. The containers of its clients have dead mounts too, and would never find
 the next scheduler. So it serves the clients that it has, and ends with the last one.
+
+A scheduler whose container the runtime has lost keeps the directory from the next one, so it ends at once.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from nvshare.log import Log
+from nvshare.scheduler.container_runtime import ContainerRuntime
 from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.contexts import Contexts
@@ -47,6 +50,7 @@ class RunDirWatch:
         self._kept = kept
         self._connections = connections
         self._end = end
+        self._runtime = ContainerRuntime()
         self._task: asyncio.Task[None] | None = None
         self._told = ""
         self.lost = ""
@@ -63,6 +67,9 @@ class RunDirWatch:
     async def _run(self) -> None:
         while not self.lost:
             await asyncio.sleep(_LOOK_SECONDS)
+            if loss := self._runtime.loss():
+                self.lost = loss
+                break
             gone = [path.name for path in self._claim.gone()]
             gone += [record.path.name for record in self._records if not record.is_named()]
             if gone:

@@ -1,0 +1,34 @@
+"""What looks after this process's container: the parent process, where it is one outside of the container.
+
+When that process dies (containerd's shim, CRI-O's conmon), the container's processes can live on, but the runtime
+holds the container for dead and starts another one in its place. From a pid namespace of its own it is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+class ContainerRuntime:
+    """The parent at the time of the start, if it is in another cgroup, as only what starts containers is."""
+
+    def __init__(self, proc: Path = _PROC) -> None:
+        self._pid = os.getppid()
+        self._is_outside = _cgroup(proc / str(self._pid)) not in (None, _cgroup(proc / "self"))
+
+    def loss(self) -> str:
+        """Why nobody looks after this container any more; empty: somebody does, or this is none."""
+        if not self._is_outside or os.getppid() == self._pid:
+            return ""
+        return f"the process that looked after this container, pid {self._pid}, has died: another one takes its place"
+
+
+def _cgroup(process: Path) -> str | None:
+    """None: there is no such process, or none that is seen from here."""
+    try:
+        return (process / "cgroup").read_text()
+    except OSError:
+        return None
