@@ -36,7 +36,10 @@ from nvshare.log import LogFormat, LogLevel
 
 MOST_OVERCOMMIT = 10
 
-_RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_RESOURCE = re.compile(rf"({_LABEL}\.)*{_LABEL}/[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?")
+_LONGEST_RESOURCE_DOMAIN = 244
+"""With Kubernetes' own ``requests.`` before it, a domain has at most 253 characters."""
 _CDI_KIND = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANNOTATION_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?)/")
@@ -92,6 +95,15 @@ def _address(text: str) -> str:
     if not is_address(text):
         raise _refuse("not of the form HOST:PORT")
     return text
+
+
+def _extended(resource: str) -> str:
+    domain = resource.partition("/")[0]
+    if domain.endswith("kubernetes.io") or domain.startswith("requests."):
+        raise _refuse("kubelet refuses domains that end in kubernetes.io or begin with requests.")
+    if len(domain) > _LONGEST_RESOURCE_DOMAIN:
+        raise _refuse(f"a domain of more than {_LONGEST_RESOURCE_DOMAIN} characters")
+    return resource
 
 
 def _not_empty(strategies: tuple[DeviceListStrategy, ...]) -> tuple[DeviceListStrategy, ...]:
@@ -196,7 +208,10 @@ _MOUNT_ALLOWED: Final[_Allowed] = {
 }
 _MOUNT: Final = _model(ExtraMount, _MOUNT_ALLOWED)
 _ALLOWED: Final[_Allowed] = {
-    "resource_name": (Annotated[StrictStr, _matches(_RESOURCE)], f"DOMAIN/NAME, as in {RESOURCE_NAME}"),
+    "resource_name": (
+        Annotated[StrictStr, _matches(_RESOURCE), AfterValidator(_extended)],
+        f"DOMAIN/NAME, as in {RESOURCE_NAME}",
+    ),
     "allocation": (AllocationMode, " or ".join(AllocationMode)),
     "overcommit": (
         Annotated[Overcommit, AfterValidator(_only_with_claims)],
