@@ -39,10 +39,11 @@ class Cgroup:
 
 
 @contextmanager
-def new_cgroup() -> Iterator[Cgroup]:
+def new_cgroup(name: str = "") -> Iterator[Cgroup]:
     """Gone with its context; the test is skipped where nobody may make one."""
+    name = name or f"nvshare-test-{os.getpid()}"
     for hierarchy, limit in _HIERARCHIES:
-        folder = hierarchy / f"nvshare-test-{os.getpid()}"
+        folder = hierarchy / name
         try:
             folder.mkdir()
         except OSError:

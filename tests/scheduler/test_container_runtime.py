@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
 
 from nvshare import scheduler_process
 from nvshare.paths import RunDir
+from nvshare.scheduler.container_runtime import ContainerRuntime
 from nvshare.unix_sockets import listening_pid
 from tests.polling import poll_until
 from tests.scheduler.cgroup import new_cgroup
@@ -42,7 +48,11 @@ def orphaned(environment: dict[str, str], run_dir: RunDir, join: str = "") -> It
 
 def test_the_runtime_of_a_container_is_killed(environment: dict[str, str], run_dir: RunDir) -> None:
     """The scheduler ends by itself and clears the run directory."""
-    with new_cgroup() as cgroup, orphaned(environment, run_dir, f'echo $$ > "{cgroup.folder}/cgroup.procs"; '):
+    container = f"kubepods-pod{uuid.uuid4()}.slice:cri-containerd:{secrets.token_hex(32)}"
+    with (
+        new_cgroup(container) as cgroup,
+        orphaned(environment, run_dir, f'echo $$ > "{cgroup.folder}/cgroup.procs"; '),
+    ):
         poll_until(lambda: listening_pid(run_dir.client_socket) is None, "it has ended")
         poll_until(lambda: not run_dir.pid_file.exists(), "its files are cleared away")
 
@@ -54,3 +64,26 @@ def test_a_shell_is_killed(environment: dict[str, str], run_dir: RunDir) -> None
             run_dir.pid_file.unlink()
             poll_until(run_dir.pid_file.exists, "the file is there again")
         assert listening_pid(run_dir.client_socket) == pid
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "is_container"),
+    [
+        ("0::/", "0::/../../../system.slice/containerd.service", True),
+        ("0::/", "0::/", False),
+        ("0::/user.slice/user-0.slice/session-1.scope", "0::/user.slice/user-0.slice/user@0.service/init.scope", False),
+        ("0::/system.slice/nvshare-scheduler.service", "0::/init.scope", False),
+    ],
+    ids=["a container with a cgroup namespace", "a shell in it", "adopted by a session manager", "a service"],
+)
+def test_the_parent_has_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, parent: str, is_container: bool
+) -> None:
+    """It is a loss only where it was outside of a container that this process is in."""
+    pids = iter((7, 1))
+    monkeypatch.setattr(os, "getppid", lambda: next(pids))
+    for process, cgroup in (("self", own), ("7", parent)):
+        (tmp_path / process).mkdir()
+        (tmp_path / process / "cgroup").write_text(f"{cgroup}\n")
+    runtime = ContainerRuntime(tmp_path)
+    assert bool(runtime.loss()) is is_container

@@ -9,15 +9,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nvshare.scheduler.pods.cgroups import place_of
+
 _PROC = Path("/proc")
+_ABOVE = ":/.."
+"""So begin the cgroups, in ``/proc/PID/cgroup``, of who is outside of the reader's cgroup namespace."""
 
 
 class ContainerRuntime:
-    """The parent at the time of the start, if it is in another cgroup, as only what starts containers is."""
+    """The parent at the time of the start, if it is outside of the container that this process is in.
+
+    Whoever starts this process otherwise may end: a shell, or a session manager that adopted it.
+    """
 
     def __init__(self, proc: Path = _PROC) -> None:
         self._pid = os.getppid()
-        self._is_outside = _cgroup(proc / str(self._pid)) not in (None, _cgroup(proc / "self"))
+        parent, own = _cgroup(proc / str(self._pid)), place_of(_cgroup(proc / "self"))
+        self._is_outside = _ABOVE in parent or (own is not None and bool(parent) and place_of(parent) != own)
 
     def loss(self) -> str:
         """Why nobody looks after this container any more; empty: somebody does, or this is none."""
@@ -26,9 +34,9 @@ class ContainerRuntime:
         return f"the process that looked after this container, pid {self._pid}, has died: another one takes its place"
 
 
-def _cgroup(process: Path) -> str | None:
-    """None: there is no such process, or none that is seen from here."""
+def _cgroup(process: Path) -> str:
+    """Empty: there is no such process, or none that is seen from here."""
     try:
         return (process / "cgroup").read_text()
     except OSError:
-        return None
+        return ""
