@@ -60,6 +60,26 @@ def test_who_can_not_stop_is_not_helped_where_there_is_no_room() -> None:
     assert node.releases("b2") == "grant b1"
 
 
+def test_two_of_a_job_that_fell_out_of_step_keep_nobody_out() -> None:
+    """A1 stops before a2, which then can't without it. A1 comes in for that, and leaves when a2 has stopped: if it went
+    on alone it could not stop without a2 next, and the two would keep a9 out by turns."""
+    node = Node()
+    node.comes("a1", "a2", "a9")
+    for name in ("a1", "a2"):
+        node.calls_itself(name)
+    node.asks("a1")
+    node.asks("a2")
+    assert node.wait(1.0) == "grant a1, grant a2"
+    node.asks("a9")
+    assert node.wait(31.0) == "revoke a1, revoke a2"
+    node.releases("a1")
+    node.asks("a1")
+    assert node.wait(41.0) == "unresponsive a2, grant a1"
+    assert node.releases("a2") == "revoke a1"
+    node.asks("a2")
+    assert node.releases("a1") == "grant a9, waiters a9 1"
+
+
 def test_who_helps_and_has_no_room_keeps_out_nobody() -> None:
     """B1 does not fit beside b8, which does not stop either, and b9 does."""
     node = Node(Policy.AUTO)

@@ -173,3 +173,46 @@ def test_off_lets_everybody_run_beside_it() -> None:
         """,
         Policy.AUTO,
     )
+
+
+def test_two_that_are_slow_keep_nobody_out_by_turns() -> None:
+    """C fits beside neither. B passes it while A is late, and A would do so while B is; but then C waits longer."""
+    core = replay(
+        """
+        0    device 16
+        0    A comes 4
+        0    B comes 4
+        0    C comes 14
+        0    A asks            -> grant A
+        1    C asks            -> waiters A 1
+        2    B asks
+        30   timer             -> revoke A
+        40   timer             -> unresponsive A 10, grant B
+        42   A releases        -> waiters B 1
+        42   A asks
+        70   timer             -> revoke B
+        82   B releases        -> grant C, waiters C 1
+        82   B asks
+        """,
+        Policy.AUTO,
+    )
+    assert core.deadline() == 112.0
+
+
+def test_one_that_never_leaves_keeps_out_only_who_does_not_fit() -> None:
+    """U is late and leaves; V hangs. B waits for V longer than for U, and then the others go on beside V."""
+    replay(
+        STUCK
+        + """
+        40   timer             -> unresponsive U 10
+        41   B has 13
+        41   V comes 4
+        41   V asks            -> grant V
+        42   W comes 4
+        42   U releases        -> waiters V 1
+        42   W asks
+        71   timer             -> revoke V
+        91   timer             -> unresponsive V 20, grant W
+        """,
+        Policy.AUTO,
+    )

@@ -21,8 +21,9 @@ hold and wait as one:
   it, which they do when it would be next; there is none beside what others can't leave, nor while a member that holds
   waits for memory that only the others of them could leave.
 - One that does not stop within the grace time may wait for work of the others: then they are in line without it, and
-  leave a moment after they came in, since it can only stop together with them. No compute limit keeps them out, nor a
-  holder that does not stop either, where there is room beside it: it may be one that waits for theirs.
+  leave a moment after they came in, or as soon as it has stopped, since else they could not stop without it. No
+  compute limit keeps them out, nor a holder that does not stop either, where there is room beside it: it may be one
+  that waits for theirs.
 - A gang of which a user said how many processes it has gets nothing before all of them have come, and holds up nobody.
 - It is told who it is (FormGang) whenever that changed, but not while some of it leave together.
 - A holder that is lost, or was recorded by the scheduler before this one, may be one of a gang: while such a one is
@@ -261,9 +262,10 @@ class Gangs:
         members = self._clients.members(gang.together)
         holding = [(client, device) for client, device in members if client.state is ClientState.HOLDING]
         stuck = sum(client.state is ClientState.UNRESPONSIVE for client, _ in members)
+        has_stopped = gang.stuck and not stuck
         gang.be_stuck(stuck=stuck > 0)
         leaves = any(client.state is ClientState.LEAVING for client, _ in members)
-        lacking = leaves or (len(holding) + stuck < len(members) and not gang.in_part)
+        lacking = leaves or (len(holding) + stuck < len(members) and (has_stopped or not gang.in_part))
         for client, device in holding:
             if lacking or (stuck and now >= client.since + HELPING_SECONDS):
                 device.lock.revoke(client, now, actions)

@@ -7,8 +7,8 @@ The rules, which hold after every event:
   than the device holds alone, and so does one for which idle clients leave too little. A managed client pages then.
 - Waiters are admitted first come, first served: the first waiter is granted as soon as it fits beside all holders.
 - Whoever can't come in before an unresponsive holder leaves, because it does not even fit beside the unresponsive ones
-  alone, is passed over until then. So is who does not answer within the grace time what it was told of its memory:
-  its process is stopped. *First* below is the first of the others.
+  alone, is passed over until then, each time a grace time later (stuck.py). So is who does not answer within the grace
+  time what it was told of its memory: its process is stopped. *First* below is the first of the others.
 - When the first waiter does not fit, some holders are *blocking*: they are told so, and are revoked together when all
   of them have had their turn: a quantum where all clients are alike, else what turns.py says. Which ones: (1) The
   waiter comes in as early as it can when nobody leaves before its turn is over. That is at the end of the turn of one

@@ -2,6 +2,9 @@
 who is killed.
 
 Nobody is, unless the operator chose so; then as few as must leave for who waits, the first in the queue or for memory.
+
+Each time that the first was passed over it waits a grace time longer before that happens again: else two that are slow
+to leave would keep it out by turns, since each comes in while the other one is late.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from nvshare.scheduler.core.lock.service import NEVER
 from nvshare.scheduler.core.lock.turns import Turns
 from nvshare.scheduler.core.memory.ledger import Ledger
 from nvshare.scheduler.core.memory.residency import Residency
-from nvshare.scheduler.core.records.client import Client
+from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.transitions import ClientState, Step
 
@@ -47,7 +50,9 @@ class Stuck:
         """When the next one counts as unresponsive; infinite: nobody is leaving."""
         if not self._holders.leaving.count:
             return NEVER
-        return self._holders.leaving.first().revoked_at + self._settings.grace_seconds
+        first = self._first
+        graces = 1 if first is None else 1 + first.times_passed_over
+        return self._holders.leaving.first().revoked_at + graces * self._settings.grace_seconds
 
     def listen(self, now: float) -> None:
         """Finds who does not answer what it was told."""
@@ -57,12 +62,14 @@ class Stuck:
     def report(self, now: float, actions: list[Action]) -> None:
         """Those that have not left within the grace time are unresponsive."""
         while now >= self.grace_end:
-            client = self._holders.leaving.first()
+            client, first = self._holders.leaving.first(), self._first
             self._holders.leaving.remove(client)
             client.advance(Step.OVERDUE)
             self.overdue += 1
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
+            if first is not None and not self._fits(first):
+                first.pass_over()
         for client in self._residency.present.clients.values():
             kept = client.keeps_room
             client.look(keeps_room=not client.holds and self._residency.is_stuck(client, now))
@@ -84,6 +91,14 @@ class Stuck:
         for client in must_leave(self._holders.rule, alive, lacking, first):
             client.kill()
             actions.append(Kill(client.number, client.grant))
+
+    @property
+    def _first(self) -> Unit | None:
+        """The first in line that waits for no unresponsive holder; None: nobody does."""
+        return next((unit for unit in self._turns if self._turns.may_come(unit) and self._fits(unit)), None)
+
+    def _fits(self, unit: Unit) -> bool:
+        return self._holders.fits_beside_stuck(unit, asleep=False)
 
     def kill_for_room(self, actions: list[Action]) -> None:
         """Kills as few that keep the room as must go for who lacks it, though all holders have left."""
