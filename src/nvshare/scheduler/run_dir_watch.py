@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from nvshare.log import Log
-from nvshare.scheduler.container_runtime import ContainerRuntime
+from nvshare.scheduler.pods.container_runtime import ContainerRuntime
 from nvshare.scheduler.recovery.annotated import Annotated
 from nvshare.scheduler.recovery.choices import Choices
 from nvshare.scheduler.recovery.contexts import Contexts

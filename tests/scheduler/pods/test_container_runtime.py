@@ -16,7 +16,7 @@ import pytest
 
 from nvshare import scheduler_process
 from nvshare.paths import RunDir
-from nvshare.scheduler.container_runtime import ContainerRuntime
+from nvshare.scheduler.pods.container_runtime import ContainerRuntime
 from nvshare.unix_sockets import listening_pid
 from tests.polling import poll_until
 from tests.scheduler.cgroup import new_cgroup
