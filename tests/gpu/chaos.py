@@ -51,7 +51,7 @@ LONGEST_STOP_SECONDS = 14.0
 QUANTUM_SECONDS = 0.3
 SLEEP_AFTER_SECONDS = 1.0
 OPTIONS = (
-    *("--quantum", str(QUANTUM_SECONDS), "--sleep-after", str(SLEEP_AFTER_SECONDS), "--host-memory", "50%"),
+    *("--quantum", str(QUANTUM_SECONDS), "--sleep-after", str(SLEEP_AFTER_SECONDS)),
     # A share of the whole device is more than what is left of it.
     *("--reserve", f"{RESERVE_BYTES // MIB}MiB"),
 )
@@ -82,11 +82,18 @@ class Node:
     done: Counter[str] = field(default_factory=Counter)
     stopped: dict[int, float] = field(default_factory=dict)
     """Until when, by pid."""
+    options: tuple[str, ...] = ()
+    """Of each scheduler."""
+
+    @property
+    def log(self) -> Path:
+        """What all schedulers said."""
+        return self.place.logs / "schedulers.log"
 
     def start_scheduler(self) -> None:
         """Starts one, and waits until it accepts clients."""
-        log = self.place.logs / "schedulers.log"
-        command = scheduler_process.command(self.scheduler.run_dir, *OPTIONS)
+        log = self.log
+        command = scheduler_process.command(self.scheduler.run_dir, *OPTIONS, *self.options)
         with log.open("ab") as said:
             process = subprocess.Popen(command, env=self.place.environment, stderr=said, start_new_session=True)
         self.process = process
@@ -300,6 +307,9 @@ def run(options: argparse.Namespace, environment: Mapping[str, str], folder: Pat
     run_dir = place.run_dir()
     scheduler = Scheduler(run_dir, place.clients(run_dir))
     node = Node(place, scheduler, random.Random(options.seed), options.memory * MIB)
+    files = folder / "swap"
+    files.mkdir(mode=0o700)
+    node.options = ("--host-memory", f"{len(names) * (options.memory * 3 // 2 + 128)}MiB", "--swap-dir", str(files))
     references = {name: refer(ROWS[name], node) for name in dict.fromkeys(names)}
     place.hog(left_for(ROOM * node.memory, len(names)))
     node.start_scheduler()
@@ -323,6 +333,9 @@ def run(options: argparse.Namespace, environment: Mapping[str, str], folder: Pat
     lines = [f"{slot.name}: {slot.right} right, {len(slot.killed)} killed" for slot in slots]
     lines.append(", ".join(f"{count} {name}" for name, count in sorted(node.done.items())))
     lines.append(f"the last scheduler: {moved.stalls} stalls, {moved.out_bytes / 2**30:.1f} GiB out")
+    said = node.log.read_text(errors="replace")
+    asleep, stored = said.count("a process is asleep"), said.count("the data of a process is in a file")
+    lines.append(f"{asleep} times a process fell asleep, {stored} times its data went into a file")
     return [*lines, *(f"wrong: {each}" for each in node.wrong)]
 
 
