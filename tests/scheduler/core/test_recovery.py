@@ -219,8 +219,7 @@ def test_the_turn_of_a_lost_holder_goes_on() -> None:
 
 
 def test_the_grace_of_a_lost_holder_goes_on() -> None:
-    """It was asked to leave, and comes back as if it had not been: it is asked again, and overdue as it would be. B was
-    passed over once, and waits twice as long before that happens again."""
+    """It was asked to leave, and comes back as if it had not been: it is asked again, and overdue as it would be."""
     replay(
         """
         0    device 16
@@ -238,9 +237,8 @@ def test_the_grace_of_a_lost_holder_goes_on() -> None:
         40   timer                    -> unresponsive D 10
         41   recorded 1
         41   D goes
-        42   E comes 12 holding 1 was 1 -> revoke E
-        50   timer                    -> unresponsive E 20
-        51   E releases               -> grant B
+        42   E comes 12 holding 1 was 1 -> revoke E, unresponsive E 12
+        50   E releases               -> grant B
         """
     )
 

@@ -100,15 +100,18 @@ def count_units(groups: Iterable[Group], units: Sequence[Unit] = ()) -> int:
 
 
 class Holders:
-    """Every holder is in one of four groups; the longest ones followed by the others are in the order of the grants."""
+    """Every holder is in one of five groups; the longest ones followed by the others are in the order of the grants."""
 
     def __init__(self, ledger: Ledger, residency: Residency) -> None:
         self.longest = Group()
         """The fewest of the longest holders without which the first waiter fits; empty while it waits for no holder."""
         self.others = Group()
         self.leaving = Group()
+        self.late = Group()
+        """Unresponsive, and the first waiter waits for them all the same."""
         self.unresponsive = Group()
-        self.groups = self.longest, self.others, self.leaving, self.unresponsive
+        """Those that nobody waits for."""
+        self.groups = self.longest, self.others, self.leaving, self.late, self.unresponsive
         self.rule = Policy.AUTO
         """The policy as it can be followed."""
         self.squeezed: tuple[Client, int] | None = None
@@ -128,7 +131,19 @@ class Holders:
             case ClientState.LEAVING:
                 return self.leaving
             case _:
-                return self.unresponsive
+                return self.late if client in self.late else self.unresponsive
+
+    def overdue(self) -> Iterator[Client]:
+        """All unresponsive ones."""
+        return (client for group in (self.unresponsive, self.late) for client in group)
+
+    def give_up(self, clients: Sequence[Client]) -> None:
+        """These of the unresponsive ones are waited for no more, all others are."""
+        for client in list(self.overdue()):
+            group = self.unresponsive if client in clients else self.late
+            if client not in group:
+                self.take_out(client)
+                group.append(client)
 
     def gone(self, client: Client) -> None:
         """A client is no more, whether it holds or not."""
@@ -179,8 +194,8 @@ class Holders:
         time stays as well where it asks for memory: it may not be able to stop before it has that."""
         staying: tuple[Group, ...] = (self.longest, self.others)
         squeezed = None if self.squeezed is None else self.squeezed[0]
-        if squeezed is not None and squeezed in self.unresponsive and squeezed.memory.growth is not None:
-            staying += (self.unresponsive,)
+        if squeezed is not None and squeezed in self.overdue() and squeezed.memory.growth is not None:
+            staying += (self.unresponsive, self.late)
         if sum([group.count for group in staying]) <= 1 or self.rule is Policy.OFF:
             return False
         if self.rule is Policy.AUTO and not any(group.unknown for group in staying):
@@ -224,7 +239,7 @@ class Holders:
         if not parts and all(unit.part is None for unit in units):
             return False
         if units and all(unit.helps for unit in units):
-            groups = [group for group in groups if group is not self.unresponsive]
+            groups = [group for group in groups if group is not self.unresponsive and group is not self.late]
         return count_units(groups, units) <= 1
 
     def fits_beside_stuck(self, unit: Unit, *, asleep: bool) -> bool:
@@ -279,7 +294,7 @@ class Holders:
 
     def staying(self) -> list[Client]:
         """Those that were, in the order in which they were asked."""
-        return [*self.unresponsive, *self.leaving]
+        return [*self.unresponsive, *self.late, *self.leaving]
 
     def have_room_for_all(self, clients: Sequence[Client], *, as_one: bool) -> bool:
         """Whether all of these could hold at the same time, if nobody else did, and others slept that may; ``as_one``:
@@ -303,12 +318,12 @@ class Holders:
     @property
     def count(self) -> int:
         """How many there are."""
-        return self.longest.count + self.others.count + self.leaving.count + self.unresponsive.count
+        return self.longest.count + self.others.count + self.leaving.count + self.late.count + self.unresponsive.count
 
     @property
     def odd(self) -> int:
         """How many of them have a turn that is no whole quantum."""
-        return self.longest.odd + self.others.odd + self.leaving.odd + self.unresponsive.odd
+        return self.longest.odd + self.others.odd + self.leaving.odd + self.late.odd + self.unresponsive.odd
 
     @property
     def unknown(self) -> int:

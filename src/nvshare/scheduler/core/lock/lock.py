@@ -7,8 +7,8 @@ The rules, which hold after every event:
   than the device holds alone, and so does one for which idle clients leave too little. A managed client pages then.
 - Waiters are admitted first come, first served: the first waiter is granted as soon as it fits beside all holders.
 - Whoever can't come in before an unresponsive holder leaves, because it does not even fit beside the unresponsive ones
-  alone, is passed over until then, each time a grace time later (stuck.py). So is who does not answer within the grace
-  time what it was told of its memory: its process is stopped. *First* below is the first of the others.
+  alone, is passed over until then, the later the longer it has waited (stuck.py). So is who does not answer within the
+  grace time what it was told of its memory: its process is stopped. *First* below is the first of the others.
 - When the first waiter does not fit, some holders are *blocking*: they are told so, and are revoked together when all
   of them have had their turn: a quantum where all clients are alike, else what turns.py says. Which ones: (1) The
   waiter comes in as early as it can when nobody leaves before its turn is over. That is at the end of the turn of one
@@ -179,7 +179,7 @@ class Lock:
     @property
     def deadline(self) -> float | None:
         """When ``arbitrate`` has something to do if nothing happens before; None: never."""
-        moments = self.blocking.end, self.turns.deadline, self.way.end, self.rejoin_end, self.stuck.grace_end
+        moments = self.blocking.end, self.turns.deadline, self.way.end, self.rejoin_end, self.stuck.end
         deadline = min(*moments, self.mix.deadline)
         return None if deadline == NEVER else deadline
 
@@ -198,10 +198,10 @@ class Lock:
             self._revoke_blocking(now, actions)
         self._make_way(first, now, actions)
         self.blocking.tell(moved, actions, self.mix.yielding | self.way.leaving)
-        if now >= self.stuck.grace_end:
+        if now >= self.stuck.end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)
-        elif self.holders.unresponsive.count and not self.awaited:
+        elif any(self.holders.overdue()) and not self.awaited:
             self.stuck.kill(actions)
 
     def look(self, now: float) -> None:
@@ -270,7 +270,7 @@ class Lock:
     def _look_at_mix(self, now: float, actions: list[Action]) -> None:
         """Lets those take turns that fit together, and do better in turns."""
         users: list[Client] | None = None
-        may_share = self.policy is Policy.AUTO and not self.awaited and not self.holders.unresponsive.count
+        may_share = self.policy is Policy.AUTO and not self.awaited and not any(self.holders.overdue())
         if may_share and self.holders.count + len(self.turns) <= MOST_CLIENTS:
             units = (*self.holders, *self.turns)
             alone = [unit for unit in units if isinstance(unit, Client) and unit.part is None]
@@ -355,7 +355,7 @@ class Lock:
             return
         left_for_two = self._ledger.left_bytes - self.holders.unresponsive.movable_bytes
         left = left_for_two - self.holders.longest.movable_bytes - self.holders.others.movable_bytes
-        left_now = left - self.holders.leaving.movable_bytes
+        left_now = left - self.holders.leaving.movable_bytes - self.holders.late.movable_bytes
         if left_now < 0 or self.holders.unknown:
             return
         left_then = left - (first.needed_bytes or 0) - self.holders.squeeze_bytes(first)

@@ -3,8 +3,8 @@ who is killed.
 
 Nobody is, unless the operator chose so; then as few as must leave for who waits, the first in the queue or for memory.
 
-Each time that the first was passed over it waits a grace time longer before that happens again: else two that are slow
-to leave would keep it out by turns, since each comes in while the other one is late.
+The longer somebody has waited the longer it waits for an unresponsive one as well, before others pass it: else some
+that are slow to leave would keep it out for good, since each comes in while another one is late.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.transitions import ClientState, Step
 
+PATIENCE_SHARE: Final = 1 / 8
+"""Of the time that somebody had waited when a holder was asked to leave, that it waits for it at least. So it is passed
+over no more once it has waited for eight times as long as the slowest of those who leave at all."""
+
 _LEAVE_YET: Final = (ClientState.HOLDING, ClientState.LEAVING)
 """Holders that may still do as they are told."""
 
@@ -34,6 +38,8 @@ class Stuck:
     ) -> None:
         self.overdue = 0
         """How many there ever were."""
+        self._patience_end = NEVER
+        """When the next unresponsive one is waited for no more."""
         self._holders = holders
         self._turns = turns
         self._ledger = ledger
@@ -46,13 +52,14 @@ class Stuck:
         return [client for client in self._residency.present.clients.values() if client.keeps_room]
 
     @property
-    def grace_end(self) -> float:
-        """When the next one counts as unresponsive; infinite: nobody is leaving."""
-        if not self._holders.leaving.count:
-            return NEVER
-        first = self._first
-        graces = 1 if first is None else 1 + first.times_passed_over
-        return self._holders.leaving.first().revoked_at + graces * self._settings.grace_seconds
+    def end(self) -> float:
+        """When the next one is unresponsive, or waited for no more; infinite: not by time alone."""
+        return min(self._grace_end, self._patience_end)
+
+    @property
+    def _grace_end(self) -> float:
+        leaving = self._holders.leaving
+        return leaving.first().revoked_at + self._settings.grace_seconds if leaving.count else NEVER
 
     def listen(self, now: float) -> None:
         """Finds who does not answer what it was told."""
@@ -61,15 +68,14 @@ class Stuck:
 
     def report(self, now: float, actions: list[Action]) -> None:
         """Those that have not left within the grace time are unresponsive."""
-        while now >= self.grace_end:
-            client, first = self._holders.leaving.first(), self._first
+        while now >= self._grace_end:
+            client = self._holders.leaving.first()
             self._holders.leaving.remove(client)
             client.advance(Step.OVERDUE)
             self.overdue += 1
             self._holders.unresponsive.append(client)
             actions.append(ReportUnresponsive(client.number, client.grant, now - client.revoked_at))
-            if first is not None and not self._fits(first):
-                first.pass_over()
+        self._give_up(now)
         for client in self._residency.present.clients.values():
             kept = client.keeps_room
             client.look(keeps_room=not client.holds and self._residency.is_stuck(client, now))
@@ -92,13 +98,24 @@ class Stuck:
             client.kill()
             actions.append(Kill(client.number, client.grant))
 
-    @property
-    def _first(self) -> Unit | None:
-        """The first in line that waits for no unresponsive holder; None: nobody does."""
-        return next((unit for unit in self._turns if self._turns.may_come(unit) and self._fits(unit)), None)
+    def _give_up(self, now: float) -> None:
+        """Finds anew which unresponsive ones are not waited for: those that the first waiter has waited for in vain for
+        long, and that is the first which fits beside those; all, where nobody does."""
+        self._patience_end = NEVER
+        overdue = list(self._holders.overdue())
+        for unit in filter(self._turns.may_come, self._turns) if overdue else ():
+            patience = {client: self._patience_until(client, unit) for client in overdue}
+            self._holders.give_up([client for client in overdue if now >= patience[client]])
+            if self._holders.fits_beside_stuck(unit, asleep=False):
+                self._patience_end = min((end for end in patience.values() if end > now), default=NEVER)
+                return
+        self._holders.give_up(overdue)
 
-    def _fits(self, unit: Unit) -> bool:
-        return self._holders.fits_beside_stuck(unit, asleep=False)
+    def _patience_until(self, client: Client, unit: Unit) -> float:
+        """How long a unit in line waits for an unresponsive holder. What one of a gang can't stop for may be the work
+        of others, who come in when nobody waits for it."""
+        waited_seconds = 0.0 if client.helps else client.revoked_at - unit.since
+        return client.revoked_at + max(self._settings.grace_seconds, PATIENCE_SHARE * waited_seconds)
 
     def kill_for_room(self, actions: list[Action]) -> None:
         """Kills as few that keep the room as must go for who lacks it, though all holders have left."""

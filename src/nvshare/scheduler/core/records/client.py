@@ -79,8 +79,6 @@ class Client:
     """It was given a slice of its class (lock/turns.py), since it lacked room: others sleep for it if need be, whatever
     their class, and it sleeps for none of them, until it falls asleep again, or its turn begins when it has the room.
     """
-    times_passed_over: int = 0
-    """How often others passed it since it waits, because it did not fit beside one that did not leave in time."""
     idle_at: float = float("-inf")
     """When it last said, since it holds, that nothing of it runs and nothing comes."""
 
@@ -174,10 +172,6 @@ class Client:
         self.advance(Step.REQUESTED_AGAIN)
         self.summoned = False
 
-    def pass_over(self) -> None:
-        """Others pass it from now on: it does not fit beside one that has not left in time."""
-        self.times_passed_over += 1
-
     def fall_asleep(self, now: float) -> None:
         """Its process sleeps while it waits."""
         self.advance(Step.FELL_ASLEEP)
@@ -190,7 +184,7 @@ class Client:
         self.grant = grant
         self.grants += 1
         self.waited_seconds += now - self.since
-        self.since, self.idle_at, self.times_passed_over = now, float("-inf"), 0
+        self.since, self.idle_at = now, float("-inf")
 
     def idles(self, now: float) -> None:
         """It says that nothing of it runs and nothing comes."""
@@ -367,16 +361,6 @@ class Part:
     def since(self) -> float:
         """Since when the first of those that come in waits."""
         return self.coming[0].since
-
-    @property
-    def times_passed_over(self) -> int:
-        """How often those that come in were passed over."""
-        return max((client.times_passed_over for client in self.coming), default=0)
-
-    def pass_over(self) -> None:
-        """As of each of those that come in."""
-        for client in self.coming:
-            client.pass_over()
 
     @property
     def needed_bytes(self) -> int | None:
