@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -32,6 +34,18 @@ class Worker:
                     raise
 
         self._work.put(step)
+
+    def close(self, descriptor: int) -> None:
+        """Closes it in the thread. It is closed whatever its file system answers, which may be what others' writes met.
+
+        Source: close(2), "Dealing with error returns from close()".
+        """
+
+        def work() -> None:
+            with suppress(OSError):
+                os.close(descriptor)
+
+        self.submit(work, lambda _none: None)
 
     def _run(self) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,6 +123,25 @@ async def test_no_file_can_be_made(clients: Clients, tmp_path: Path) -> None:
     assert clients.warnings() == [reason]
     os.mkdir(tmp_path)  # noqa: PTH102
     await clients.gets_file(1)
+
+
+async def test_a_file_system_that_complains_when_a_file_is_closed(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS does when the disk is full: the file is closed all the same, and others get theirs."""
+    close = os.close
+    complained: list[int] = []
+
+    def complain(descriptor: int) -> None:
+        close(descriptor)
+        if descriptor in clients.received and not complained:
+            complained.append(descriptor)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "close", complain)
+    await clients.gets_file(1)
+    await until(lambda: complained, "it is closed here")
+    await clients.gets_file(2)
 
 
 async def test_a_client_that_goes_meanwhile(clients: Clients, tmp_path: Path) -> None:

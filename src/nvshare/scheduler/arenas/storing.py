@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -165,7 +164,7 @@ class Storing:
 
     def _discard(self, descriptor: int) -> None:
         """A disk may be slow with that, too."""
-        self._files_worker.submit(partial(os.close, descriptor), lambda _none: None)
+        self._files_worker.close(descriptor)
 
     @property
     def _files_worker(self) -> Worker:
