@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -199,6 +200,26 @@ async def test_there_is_no_memory_for_a_pack(clients: Clients) -> None:
     assert await clients.share(3, SIZE // 2) == ArenaNotShared(3, UNEQUAL)
     clients.room.bytes = 0
     assert await clients.share(4) == ArenaNotShared(4, "no more can be had")
+
+
+@pytest.mark.parametrize("asked", [[], ["sum"], ["sum", "pack"]])
+async def test_there_is_no_descriptor_for_a_frame(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    """The core hears of it, and the client may be asked again."""
+    duplicate = os.dup
+
+    def refuse(descriptor: int) -> int:
+        if clients.all[3].blocks.asked == asked:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return duplicate(descriptor)
+
+    for number in (1, 2):
+        await clients.share(number)
+    monkeypatch.setattr(os, "dup", refuse)
+    assert await clients.share(3) == ArenaNotShared(3, "Too many open files")
+    monkeypatch.undo()
+    assert isinstance(await clients.share(3), ArenaShared)
 
 
 async def test_who_could_still_write_to_a_pack(clients: Clients) -> None:

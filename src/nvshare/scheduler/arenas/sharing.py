@@ -315,7 +315,10 @@ class Sharing:
 
     def _send(self, request: _Request, frame: FrameWithDescriptor, descriptor: int, awaited: type[ShareFrame]) -> None:
         # Of its own: it may lie in the outbox of a client for which nothing more is done.
-        copy = os.dup(descriptor)
+        copy = _or_error(partial(os.dup, descriptor))
+        if isinstance(copy, OSError):
+            self._failed(request, copy)
+            return
 
         def sent(went: bool) -> None:
             request.awaited = awaited if went else None
