@@ -112,6 +112,22 @@ def test_the_driver_keeps_memory_registered(
     has_right_contents(program, peer, "x")
 
 
+def test_a_file_that_takes_the_last_descriptor(
+    program: ControlledProgram, fake_scheduler: FakeScheduler, tmp_path: Path
+) -> None:
+    """With it no host memory could come back: what it has stays there."""
+    peer = reach_asleep(program, fake_scheduler)
+    limits = resource.prlimit(program.pid, resource.RLIMIT_NOFILE)
+    assert program.do("use_all_files 300") == "None"
+    file = empty_file(tmp_path)
+    ask_to_store(peer, file)
+    assert "this program has no descriptors left" in peer.expect(wire.NotStored).text
+    poll_until(lambda: not has_file(program.pid, file), "the file is closed")
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, limits)
+    wake(peer)
+    has_right_contents(program, peer, "x")
+
+
 # Reading.
 
 

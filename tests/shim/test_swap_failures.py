@@ -198,6 +198,21 @@ def test_wrong_host_memory(start_swapping: Start, fake_scheduler: FakeScheduler,
     assert sorted(program.descriptors()) == before
 
 
+def test_no_descriptor_is_left(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """What host memory comes with has a number all the same, again and again, on one connection."""
+    program = start_swapping()
+    peer = reach_registered(program, fake_scheduler, arena=0)
+    reach_written(program, peer, "x", 2 * CHUNK)
+    assert program.do("use_all_files 300") == "None"
+    for arena in (CHUNK, 2 * CHUNK):
+        peer.arena(CHUNK)
+        peer.heard(arena_bytes=arena, usable_bytes=arena)
+    peer.out_and_back(2 * CHUNK)
+    program.begin("check x x")
+    peer.grant()
+    assert program.answer() == "right"
+
+
 def test_no_memory_when_it_comes_back(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
     """Another program has taken it, unasked: the scheduler is told what is lacking, and nothing is lost."""
     program = start_swapping(**{paths.SIMGPU_DEVICES: "1x4GiB"})

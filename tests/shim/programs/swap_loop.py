@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -231,6 +233,14 @@ def close_all() -> None:
     os.closerange(3, 1 << 12)
 
 
+def use_all_files(most: str) -> None:
+    """Has as many files open as it may, of which it says how many those are."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(most), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with contextlib.suppress(OSError):
+        while True:
+            os.open(os.devnull, os.O_RDONLY)
+
+
 def stop() -> None:
     """Ends the process as a program does."""
     sys.exit()
@@ -256,7 +266,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
             check,
         ),
         *(poke, peek, exchange, clear, use_another),
-        *(capture, end_capture, replay, fail, churn, fork, close_all, stop),
+        *(capture, end_capture, replay, fail, churn, fork, close_all, use_all_files, stop),
     )
 }
 

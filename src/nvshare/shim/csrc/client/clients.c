@@ -64,8 +64,7 @@ void nvs_clients_forked(void)
 	for (struct nvs_client *client = clients; client < clients + NVS_MAX_DEVICES; client++) {
 		if (!client->device)
 			continue;
-		nvs_file_close(&client->connection.socket);
-		nvs_file_close(&client->connection.descriptor);
+		nvs_connection_close_files(&client->connection);
 		nvs_pending_close(&client->pending);
 		client->device = NULL;
 	}
@@ -114,7 +113,7 @@ void nvs_client_start(struct nvs_device *device)
 	NVS_KEEP_ERRNO;
 
 	memset(client, 0, sizeof(*client));
-	client->connection.socket = client->connection.descriptor = NVS_NO_FILE;
+	client->connection = (struct nvs_connection)NVS_NO_CONNECTION;
 	client->pending.hears = client->pending.says = NVS_NO_FILE;
 	client->worker.device = client->memory.device = device;
 	client->worker.tell = hear_worker;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "process/config.h"
+#include "process/ends.h"
 #include "process/files.h"
 
 #define CLIENT_SOCKET "/client/scheduler.sock"
@@ -87,11 +88,17 @@ static bool may_be_believed(const char *socket_path, int socket)
 	return !stat(folder, &found) && found.st_uid == peer.uid;
 }
 
+void nvs_connection_close_files(struct nvs_connection *connection)
+{
+	nvs_file_close(&connection->descriptor);
+	nvs_file_close(&connection->spare);
+	nvs_file_close(&connection->socket);
+}
+
 void nvs_connection_close(struct nvs_connection *connection)
 {
 	nvs_files_lock();
-	nvs_file_close(&connection->descriptor);
-	nvs_file_close(&connection->socket);
+	nvs_connection_close_files(connection);
 	nvs_files_unlock();
 	connection->received = 0;
 	connection->text_length = 0;
@@ -178,7 +185,7 @@ bool nvs_connection_open(struct nvs_connection *connection)
 
 bool nvs_connection_answers(const char *path)
 {
-	struct nvs_connection connection = { .socket = NVS_NO_FILE, .descriptor = NVS_NO_FILE };
+	struct nvs_connection connection = NVS_NO_CONNECTION;
 	bool answers = open_at(&connection, path);
 
 	nvs_connection_close(&connection);
@@ -187,7 +194,7 @@ bool nvs_connection_answers(const char *path)
 
 bool nvs_connection_peer(const char *name, struct nvs_peer *owner)
 {
-	struct nvs_connection connection = { .socket = NVS_NO_FILE, .descriptor = NVS_NO_FILE };
+	struct nvs_connection connection = NVS_NO_CONNECTION;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	size_t length = strlen(name);
 	bool found;
@@ -267,6 +274,26 @@ static bool keep_descriptor(struct nvs_connection *connection, const struct msgh
 }
 
 /*
+ * With nvs_files_lock held. A program may have all its numbers in use, for good; a frame whose
+ * descriptor gets none has lost it.
+ */
+static void keep_spare(struct nvs_connection *connection)
+{
+	NVS_KEEP_ERRNO;
+
+	if (connection->spare.number < 0)
+		connection->spare = nvs_file_of(dup(nvs_file_number(&connection->socket)));
+}
+
+bool nvs_connection_has_spare(struct nvs_connection *connection)
+{
+	nvs_files_lock();
+	keep_spare(connection);
+	nvs_files_unlock();
+	return connection->spare.number >= 0;
+}
+
+/*
  * A descriptor comes with the first byte of its frame, and no more than one frame is asked for. It
  * is noted before a fork can happen.
  */
@@ -291,8 +318,11 @@ static ssize_t receive(struct nvs_connection *connection, bool *wrong)
 	if (nvs_connection_lost(connection))
 		return 0;
 	nvs_files_lock();
+	nvs_file_close(&connection->spare);
 	got = recvmsg(connection->socket.number, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	*wrong = got > 0 && !keep_descriptor(connection, &message);
+	if (connection->descriptor.number < 0)
+		keep_spare(connection);
 	nvs_files_unlock();
 	return got;
 }

@@ -19,6 +19,7 @@ struct nvs_connection {
 		listener; /* the pid of who listens; 0: not known. Any thread may read it */
 	const char *path; /* of the socket; after the end of the connection that of the last one */
 	struct nvs_file descriptor; /* that came with `input` */
+	struct nvs_file spare;	    /* has the number that the next descriptor gets */
 	bool broken;		    /* writing failed: the connection is to be ended */
 	bool taken;		    /* the program closed it; known until the next one is opened */
 	size_t received;	    /* bytes in `input` */
@@ -27,6 +28,8 @@ struct nvs_connection {
 	/* of `input`, whole, if it has one; no orders to a terminal, which shows it */
 	char text[NVS_WIRE_WHOLE_TEXT_BYTES];
 };
+
+#define NVS_NO_CONNECTION { .socket = NVS_NO_FILE, .descriptor = NVS_NO_FILE, .spare = NVS_NO_FILE }
 
 struct nvs_peer {
 	uint32_t pid, uid;
@@ -49,6 +52,8 @@ bool nvs_connection_answers(const char *path);
  */
 bool nvs_connection_peer(const char *name, struct nvs_peer *owner);
 void nvs_connection_close(struct nvs_connection *connection);
+/* Closes all of its files. With nvs_files_lock held. */
+void nvs_connection_close_files(struct nvs_connection *connection);
 /* Whether the program closed it under us: its end is to be taken note of. */
 bool nvs_connection_lost(struct nvs_connection *connection);
 /* Failing sets `broken`. */
@@ -57,3 +62,5 @@ void nvs_connection_send(struct nvs_connection *connection, const struct nvs_fra
 bool nvs_connection_send_with(struct nvs_connection *connection, const struct nvs_frame *frame,
 			      int descriptor);
 enum nvs_received nvs_connection_receive(struct nvs_connection *connection);
+/* Whether a descriptor can still come when the last one stays open: it needs a number. */
+bool nvs_connection_has_spare(struct nvs_connection *connection);

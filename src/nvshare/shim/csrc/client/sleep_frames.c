@@ -22,6 +22,8 @@
 #include "memory/away/store_file.h"
 #include "process/log.h"
 
+#define NO_NUMBER "this program has no descriptors left"
+
 static void answer(struct nvs_client *client, uint8_t type, uint32_t request, const char *why,
 		   bool final)
 {
@@ -263,7 +265,9 @@ bool nvs_sleep_hear_store(struct nvs_client *client)
 		return false;
 	if (stage != NVS_STORE_MEMORY)
 		return hear_store_again(client, stage);
-	if (!nvs_store_file(client->device, &client->connection.descriptor, &why))
+	if (!nvs_connection_has_spare(&client->connection))
+		why = NO_NUMBER;
+	else if (!nvs_store_file(client->device, &client->connection.descriptor, &why))
 		return false;
 	if (why)
 		post_not_stored(client, why);
@@ -284,6 +288,8 @@ static bool hear_step(struct nvs_client *client, uint8_t type,
 		why = "its host memory is away, or not back yet";
 	else if (nvs_door_wanted())
 		why = "it is to wake";
+	else if (!nvs_connection_has_spare(&client->connection))
+		why = NO_NUMBER;
 	else if (!begin(client->device, &client->connection.descriptor, &why))
 		return false;
 	if (why)
