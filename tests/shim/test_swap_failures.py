@@ -235,7 +235,8 @@ def test_no_memory_when_it_comes_back(start_swapping: Start, fake_scheduler: Fak
     assert program.answer() == "right"
 
 
-def test_it_is_not_tried_without_a_pause(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+@pytest.mark.parametrize("holds", [False, True])
+def test_it_is_not_tried_without_a_pause(start_swapping: Start, fake_scheduler: FakeScheduler, *, holds: bool) -> None:
     """As long as the driver has no memory: each time the mover waits for longer, and says it as often.
 
     A machine that is slow makes the time longer only.
@@ -251,6 +252,9 @@ def test_it_is_not_tried_without_a_pause(start_swapping: Start, fake_scheduler: 
     while hog.do(f"alloc hog{size} {size}") == "0" or size > CHUNK // 2:
         size -= CHUNK // 2
     peer.allot(4 * CHUNK, 4 * CHUNK)
+    if holds:
+        program.begin("check x x")
+        peer.grant()
     begun = time.monotonic()
     lacking: list[int] = []
     while len(lacking) < 12:
@@ -259,6 +263,7 @@ def test_it_is_not_tried_without_a_pause(start_swapping: Start, fake_scheduler: 
     assert set(lacking) == {CHUNK}
     hog.end()
     peer.heard(resident_bytes=4 * CHUNK)
+    assert not holds or program.answer() == "right"
 
 
 def test_host_memory_is_registered_though_nothing_comes_in(

@@ -298,7 +298,7 @@ bool nvs_room_hold(struct nvs_device *device)
 
 bool nvs_room_ready(struct nvs_device *device)
 {
-	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_same) = nvs_room_lock(device);
 	bool ready = nvs_room_state_ready(&room->state);
 
 	room->opens &= !ready;
