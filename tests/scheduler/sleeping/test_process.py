@@ -121,6 +121,22 @@ def test_lost() -> None:
     assert len(world.connections[FIRST].to_client) == 1
 
 
+def test_what_its_sleeper_did_can_not_be_seen() -> None:
+    """Its door stays closed until the next one knows how far it is."""
+    world = awake(FIRST)
+    world.sleep()
+    world.read(FIRST, obeys=True)
+    world.hear(FIRST)
+    world.driver = State.LOCKED
+    world.sleepers.pop().done(Outcome(End.UNKNOWN, "lock", OPERATING_SYSTEM))
+    assert world.is_closed
+    assert not world.connections[FIRST].to_client
+    world.settle()
+    assert world.driver is State.RUNNING
+    assert world.core == "awake"
+    world.check_settled()
+
+
 def test_unable() -> None:
     """Who was asked for nothing waits for nothing; who sleeps already waits until somebody is able."""
     world = awake(FIRST)

@@ -26,17 +26,22 @@ _AFTER = {
 
 
 class FakeDriver:
-    """One process, in a state; ``fails``: what the driver answers to a step instead of taking it."""
+    """One process, in a state; ``fails``: what the driver answers to a step instead of taking it.
 
-    def __init__(self, state: State, fails: dict[str, int]) -> None:
+    ``looks``: how often it can be looked at.
+    """
+
+    def __init__(self, state: State, fails: dict[str, int], looks: int = 100) -> None:
         self._state = state
         self._fails = fails
+        self._looks = looks
         self.taken: list[str] = []
 
     def state(self, pid: int) -> tuple[int, State]:
         """See ``Driver``."""
         assert pid == 1
-        return self._fails.get("state", 0), self._state
+        self._looks -= 1
+        return self._fails.get("state", 0) if self._looks >= 0 else OPERATING_SYSTEM, self._state
 
     def take(self, step: str, pid: int) -> int:
         """See ``Driver``."""
@@ -101,6 +106,14 @@ def test_what_fails_on_the_way_to_sleep(
     """It is taken back, where it can be."""
     driver = FakeDriver(State.RUNNING, fails)
     assert (reach(driver, 1, goal), driver.taken) == (end, taken)
+
+
+@pytest.mark.parametrize("taken", [["lock"], ["lock", "checkpoint"]])
+def test_what_it_did_can_not_be_seen(taken: list[str]) -> None:
+    """It says how far it was: nobody is to take the process for one that runs."""
+    driver = FakeDriver(State.RUNNING, {}, looks=len(taken))
+    assert reach(driver, 1, Goal.ASLEEP) == (End.UNKNOWN, taken[-1], OPERATING_SYSTEM)
+    assert driver.taken == taken
 
 
 @pytest.mark.parametrize(

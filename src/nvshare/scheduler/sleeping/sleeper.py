@@ -93,19 +93,22 @@ _ENDS: Final = {
 
 
 def reach(driver: Driver, pid: int, goal: Goal) -> tuple[End, str, int]:
-    """Brings a process there, or back to where it runs; the answer has the step that failed, if any, and its result."""
-    failed, failure, state = "-", SUCCESS, State.LOCKED
+    """Brings a process there, or back to where it runs; the answer has the step that failed, if any, and its result.
+
+    Of one that can't be looked at it has the step that was taken last, or ``state``: none was.
+    """
+    failed, failure, state, taken = "-", SUCCESS, State.LOCKED, "state"
     for _ in range(_MOST_STEPS):
         result, state = driver.state(pid)
         if result == NOT_INITIALIZED:
             # It has no context, so there is nothing to sleep or to wake.
             return End.AWAKE, "state", result
         if result != SUCCESS:
-            return End.UNKNOWN, "state", result
+            return End.UNKNOWN, taken, result
         step = WAYS[goal].get(state)
         if step is None:
             break
-        result = driver.take(step, pid)
+        taken, result = step, driver.take(step, pid)
         if result in (SUCCESS, ILLEGAL_STATE):
             continue
         if goal is not Goal.ASLEEP:
