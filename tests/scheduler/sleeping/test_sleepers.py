@@ -123,6 +123,15 @@ async def test_one_that_says_nothing(stage: Callable[..., Scene], monkeypatch: p
     assert scene.outcomes == {1: None, 2: None}
 
 
+async def test_others_speak_in_its_place(stage: Callable[..., Scene]) -> None:
+    """As the loader does where LD_PRELOAD names what is not there: what became of its target is heard all the same."""
+    noise = "print('ERROR: ld.so: object cannot be preloaded: ignored.')"
+    scene = stage(f"{noise}; print('asleep', '-', 0, 0.5); {noise}")
+    scene.start(1)
+    await until(lambda: 1 in scene.outcomes, "it is done")
+    assert scene.outcomes == {1: Outcome(End.ASLEEP, seconds=0.5)}
+
+
 async def test_given_up_while_it_works(stage: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is heard of it, and the next one begins."""
     monkeypatch.setattr(module, "_AT_ONCE", 1)

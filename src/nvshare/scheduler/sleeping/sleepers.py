@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -166,8 +167,9 @@ class _Sleeper:
 
 
 def _outcome(said: bytes) -> Outcome | None:
-    try:
-        end, step, result, seconds, *reason = said.decode().split(maxsplit=4)
-        return Outcome(End(end), step, int(result), float(seconds), "".join(reason).strip())
-    except ValueError:
-        return None
+    """By one of the lines: before and after it the loader, Python or the driver may say what they miss."""
+    for line in reversed(said.decode(errors="replace").splitlines()):
+        with suppress(ValueError):
+            end, step, result, seconds, *reason = line.split(maxsplit=4)
+            return Outcome(End(end), step, int(result), float(seconds), "".join(reason).strip())
+    return None
