@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from nvshare.protocol import gang as gang_layout
 from nvshare.protocol import wire
 from tests.c_parts import ffi, lib
 from tests.polling import poll_until
-from tests.shim.fake_scheduler import FakeScheduler
+from tests.shim.controlled_program import ControlledProgram
+from tests.shim.fake_scheduler import FakeScheduler, hung_up
 from tests.shim.gang_job import Job, by_rank, ends_drain, entered, start_two
-from tests.shim.gang_scheduler import GangScheduler, expect_late
+from tests.shim.gang_scheduler import GangScheduler, expect_late, page_file, send_page
 from tests.shim.programs import gang_member
 from tests.stopping import stop
 
@@ -158,6 +162,26 @@ def test_old_pages_are_left(job: Job, gang: GangScheduler) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(200)
+def test_a_page_for_which_there_is_no_memory(
+    start: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler
+) -> None:
+    """A member that others would wait for in vain ends the connection instead; the next one brings it a page again."""
+    program = start()
+    peer = fake_scheduler.serve(program)
+    page = page_file()
+    os.pwrite(page, gang_layout.head(2), 0)
+    limits = resource.prlimit(program.pid, resource.RLIMIT_AS)
+    resource.prlimit(program.pid, resource.RLIMIT_AS, (1, limits[1]))
+    send_page(peer, page, 0, 2)
+    assert hung_up(peer)
+    resource.prlimit(program.pid, resource.RLIMIT_AS, limits)
+    peer = fake_scheduler.register()
+    send_page(peer, page, 0, 2)
+    maps = Path(f"/proc/{program.pid}/maps")
+    poll_until(lambda: "memfd:gang" in maps.read_text(), "it has the page")
+    os.close(page)
+
+
 def test_a_leader_that_only_speaks(start_job: Callable[[int], Job], fake_scheduler: FakeScheduler) -> None:
     """It says something all the time and orders nothing: a minute later the others open their gates.
 

@@ -186,20 +186,19 @@ bool nvs_gang_enter(struct nvs_device *device, int file, uint64_t page_bytes, ui
 	if (slots > NVS_GANG_SLOTS || slot >= slots || !sealed(file, page_bytes))
 		return false;
 	gang = open_page(file, page_bytes);
-	/* Without memory for it the device is of no gang: as bad, and no reason to stop. */
-	if (gang && __atomic_load_n(&gang->page->magic, __ATOMIC_RELAXED) != NVS_GANG_MAGIC) {
+	if (!gang)
+		return false;
+	if (__atomic_load_n(&gang->page->magic, __ATOMIC_RELAXED) != NVS_GANG_MAGIC) {
 		discard(gang);
 		return false;
 	}
-	if (gang) {
-		gang->slot = slot;
-		gang->slots = slots;
-		gang->base = nvs_marks_submissions(device);
-		if (atomic_load(&device->gate.state) == NVS_GATE_OPEN)
-			gang->status.flags = NVS_GANG_RUNS;
-		gang->status.returned = 1;
-		nvs_gang_say(gang);
-	}
+	gang->slot = slot;
+	gang->slots = slots;
+	gang->base = nvs_marks_submissions(device);
+	if (atomic_load(&device->gate.state) == NVS_GATE_OPEN)
+		gang->status.flags = NVS_GANG_RUNS;
+	gang->status.returned = 1;
+	nvs_gang_say(gang);
 	membership = lock(device);
 	replace(membership, gang);
 	atomic_store(&device->in_gang, true);

@@ -27,7 +27,7 @@ struct nvs_gang {
 
 /*
  * The device is one of a gang, by this file, which stays the caller's; false: no scheduler would
- * send that, and nothing changes.
+ * send that, or there is no memory for it, and nothing changes.
  */
 bool nvs_gang_enter(struct nvs_device *device, int file, uint64_t page_bytes, uint32_t slot,
 		    uint32_t slots);
