@@ -22,15 +22,20 @@ CLIENT, MOVER = 1, 2
 @pytest.fixture
 def start_without(
     start_swapping: Start, libraries: Libraries, compile_c: Callable[..., Path]
-) -> Callable[[int], ControlledProgram]:
-    """Starts a program in which this thread can't be had at first."""
+) -> Callable[..., ControlledProgram]:
+    """Starts a program in which this thread can't be had at first, or so many from this one on."""
     library = compile_c("programs/no_threads.c", "no_threads.so", "-shared", "-fPIC", "-ldl")
     preloaded = f"{library}:{libraries.shim}"
-    return lambda thread: start_swapping(**{paths.LD_PRELOAD: preloaded, "NVSHARE_TEST_THREAD": str(thread)})
+
+    def start(thread: int, count: int = 1) -> ControlledProgram:
+        refused = f"{thread} {thread + count - 1}"
+        return start_swapping(**{paths.LD_PRELOAD: preloaded, "NVSHARE_TEST_THREADS": refused})
+
+    return start
 
 
 def test_a_context_without_a_client(
-    start_without: Callable[[int], ControlledProgram], fake_scheduler: FakeScheduler
+    start_without: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler
 ) -> None:
     """It is made at once, as where there is no scheduler; the first submission has the client begin after all."""
     program = start_without(CLIENT)
@@ -46,8 +51,22 @@ def test_a_context_without_a_client(
     assert program.answer() == "0"
 
 
+def test_a_submission_without_a_client(
+    start_without: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler
+) -> None:
+    """It waits until there is a thread, and asks for one itself: nobody else may submit anything."""
+    program = start_without(CLIENT, 4)
+    assert program.do("use") == "0"
+    assert program.do(f"alloc x {CHUNK}") == "0"
+    program.begin("write x x")
+    peer = MemoryPeer(fake_scheduler.register())
+    assert peer.peer.register.state is wire.State.WAITING
+    peer.peer.grant()
+    assert program.answer() == "0"
+
+
 def test_memory_leaves_though_there_was_no_mover(
-    start_without: Callable[[int], ControlledProgram], fake_scheduler: FakeScheduler
+    start_without: Callable[..., ControlledProgram], fake_scheduler: FakeScheduler
 ) -> None:
     """Others that wait for its memory need not wait until the program computes again."""
     program = start_without(MOVER)

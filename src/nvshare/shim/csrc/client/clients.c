@@ -38,12 +38,14 @@ static struct nvs_client clients[NVS_MAX_DEVICES];
  */
 static bool start_thread(struct nvs_client *client)
 {
+	bool started;
+
 	if (atomic_exchange(&client->running, true))
 		return true;
-	if (nvs_pending_mend(&client->pending) && nvs_thread_create(nvs_client_run, client))
-		return true;
-	atomic_store(&client->running, false);
-	return false;
+	started = nvs_pending_mend(&client->pending) && nvs_thread_create(nvs_client_run, client);
+	atomic_store(&client->running, started);
+	atomic_store(&client->device->unheard, !started);
+	return started;
 }
 
 static void do_without_thread(struct nvs_device *device)

@@ -86,7 +86,8 @@ struct nvs_device {
 	/* Of pacing at the device's work, and of them those that found all of it completed. */
 	_Atomic uint64_t looks, empty_looks;
 	const struct nvs_listener *listener; /* set by its starter */
-	struct nvs_client *client;	     /* owned by client.c */
+	_Atomic bool unheard;	   /* nobody heard what it was told last: who waits says it again */
+	struct nvs_client *client; /* owned by client.c */
 };
 
 /* What allocations may have of it beside contexts and modules, as far as it isn't known better. */

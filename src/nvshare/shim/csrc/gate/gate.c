@@ -25,6 +25,8 @@
 #include "process/ends.h"
 #include "process/futex.h"
 
+#define ASK_AGAIN_NS 100000000u /* of who was not heard */
+
 static bool passes(struct nvs_pass *pass, int state)
 {
 	switch (state) {
@@ -103,7 +105,9 @@ static bool wait_at(struct nvs_device *device, int seen)
 	wakeups = atomic_load(&gate->wakeups);
 	if (atomic_load(&gate->state) == seen && !may_step(device) &&
 	    atomic_load(&nvs_door_state) != NVS_DOOR_LOST)
-		interrupted = nvs_futex_sleep(&gate->wakeups, wakeups, UINT64_MAX) == EINTR;
+		interrupted = nvs_futex_sleep(&gate->wakeups, wakeups,
+					      atomic_load(&device->unheard) ? ASK_AGAIN_NS
+									    : UINT64_MAX) == EINTR;
 	atomic_fetch_sub(&gate->waiting, 1);
 	return !interrupted || !nvs_python_interrupts();
 }
