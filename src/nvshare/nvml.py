@@ -94,6 +94,18 @@ def handle(uuid: str) -> Any:
         raise
 
 
+def running(device: Any) -> list[Any]:
+    """The processes that have a context on a device: of each its ``pid`` and ``usedGpuMemory``. Raises NVMLError.
+
+    Drivers before 510 lack the third version of the question. pynvml's name without a version raises then what is no
+    NVMLError.
+    """
+    try:
+        return list(pynvml.nvmlDeviceGetComputeRunningProcesses_v3(device))
+    except pynvml.NVMLError_FunctionNotFound:
+        return list(pynvml.nvmlDeviceGetComputeRunningProcesses_v2(device))
+
+
 def address(device: Any) -> int | None:
     """By what a handle is the same as another one."""
     return ctypes.cast(device, ctypes.c_void_p).value

@@ -153,10 +153,12 @@ class FakePynvml:
         if isinstance(device, FakeGpu) and device.memory_error is not None:
             raise pynvml.NVMLError(device.memory_error)
 
-    def nvmlDeviceGetComputeRunningProcesses(self, device: FakeGpu | FakeMig) -> list[Any]:  # noqa: N802
+    def nvmlDeviceGetComputeRunningProcesses_v3(self, device: FakeGpu | FakeMig) -> list[Any]:  # noqa: N802
         if isinstance(device, FakeGpu) and device.processes_error is not None:
             raise pynvml.NVMLError(device.processes_error)
         return []
+
+    nvmlDeviceGetComputeRunningProcesses_v2 = nvmlDeviceGetComputeRunningProcesses_v3  # noqa: N815
 
     def nvmlDeviceGetFieldValues(self, gpu: FakeGpu, fields: list[int]) -> list[Any]:  # noqa: N802
         assert fields == [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]

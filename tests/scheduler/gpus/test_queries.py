@@ -18,6 +18,7 @@ GIB = 1 << 30
 GPU_UUID = "GPU-6e767368-6172-6500-0000-000000000001"
 OTHER_UUID = "GPU-6e767368-6172-6500-0000-000000000003"
 MIG_UUID = "MIG-6e767368-6172-6500-0000-000000000002"
+PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> list[FakeDevice]:
         "nvmlDeviceGetMigMode": mig_mode,
         "nvmlDeviceGetMaxMigDeviceCount": lambda device: len(device.mig_slots),
         "nvmlDeviceGetMigDeviceHandleByIndex": mig_device,
-        "nvmlDeviceGetComputeRunningProcesses": processes,
+        PROCESSES + "_v3": processes,
         "nvmlDeviceGetCpuAffinity": cpus_near,
     }
     for name, answer in answers.items():
@@ -169,6 +170,25 @@ def test_processes_without_a_value_are_listed(nvml: list[FakeDevice]) -> None:
     """NVML lists a process whose memory it cannot tell: no value is not 0."""
     nvml.append(FakeDevice(GPU_UUID, 3 * GIB, {10: GIB, 11: None, 12: 0}))
     assert queries.usage(GPU_UUID) == Usage(16 * GIB, 3 * GIB, {10: GIB, 11: None, 12: 0})
+
+
+@pytest.mark.parametrize(
+    ("known", "answer"),
+    [(("_v2",), Usage(16 * GIB, 3 * GIB, {10: GIB})), ((), Unmeasured("Function Not Found", NvmlState.OK))],
+)
+def test_an_older_driver(
+    nvml: list[FakeDevice], monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...], answer: Usage | Unmeasured
+) -> None:
+    """One that lacks the newest question for processes is asked an older one; that it has none is no loss of a GPU."""
+    nvml.append(FakeDevice(GPU_UUID, 3 * GIB, {10: GIB}))
+
+    def lacking(_device: FakeDevice) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    answers = {"_v2": getattr(pynvml, PROCESSES + "_v3")}
+    for version in ("_v3", "_v2"):
+        monkeypatch.setattr(pynvml, PROCESSES + version, answers[version] if version in known else lacking)
+    assert queries.usage(GPU_UUID) == answer
 
 
 def test_a_device_that_is_gone(nvml: list[FakeDevice]) -> None:

@@ -36,7 +36,7 @@ from nvshare.ctl.doctor.program_look import awake, left_behind, programs, stoppe
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.starting.other_schedulers import others
 from nvshare.mounts import is_in_memory, is_remote
-from nvshare.nvml import state_of
+from nvshare.nvml import running, state_of
 from nvshare.nvml_state import NvmlState
 from nvshare.paths import RunDir
 from nvshare.scheduler_process import SchedulerStartError, accepts, answers, only_for_clients
@@ -130,10 +130,7 @@ def _gpu(number: int) -> Gpu:
             str(pynvml.nvmlDeviceGetName(handle)),
             int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
             _compute_mode(handle),
-            tuple(
-                User(one.pid, _name_of(one.pid), one.usedGpuMemory)
-                for one in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-            ),
+            tuple(User(one.pid, _name_of(one.pid), one.usedGpuMemory) for one in running(handle)),
         )
     except pynvml.NVMLError as error:
         return Gpu(number, "", "", 0, 0, (), str(error))

@@ -24,7 +24,7 @@ from nvshare.ctl.doctor.observation import Seen
 from nvshare.ctl.doctor.proc import Family, elf_of, in_first_pid_namespace, is_privileged
 from nvshare.ctl.errors import CommandError
 from nvshare.ctl.starting.execution import execute
-from nvshare.nvml import scan
+from nvshare.nvml import running, scan
 from nvshare.program import complain
 from nvshare.protocol import report
 from nvshare.protocol.report import Report
@@ -203,7 +203,7 @@ class _Contexts(threading.Thread):
 
 
 def _pids(gpu: object) -> list[int]:
-    return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)]
+    return [process.pid for process in running(gpu)]
 
 
 def _reports(folder: Path) -> tuple[Report, ...]:

@@ -176,7 +176,7 @@ def _mig_profile(handle: Any) -> str | None:
 
 def _ask(handle: Any) -> None:
     """Asks the GPU for something that only it knows; raises NVMLError when it does not answer."""
-    for question in (pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlDeviceGetComputeRunningProcesses):
+    for question in (pynvml.nvmlDeviceGetMemoryInfo, nvml.running):
         try:
             question(handle)
         except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):

@@ -81,8 +81,12 @@ def usage(uuid: str) -> Usage | Unmeasured:
     try:
         handle = nvml.handle(uuid)
         memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NotFound) as error:
+        running = nvml.running(handle)
+    except (
+        pynvml.NVMLError_NotSupported,
+        pynvml.NVMLError_NotFound,
+        pynvml.NVMLError_FunctionNotFound,
+    ) as error:
         return Unmeasured(str(error), NvmlState.OK)
     except pynvml.NVMLError as error:
         return Unmeasured(str(error), nvml.state_of(error))
