@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -43,6 +44,17 @@ def start(root: Path, *before: str) -> subprocess.CompletedProcess[str]:
         timeout=TIMEOUT_SECONDS,
         check=False,
     )
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Files can be made, and nothing can be written to them."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @contextmanager
@@ -140,6 +152,20 @@ def test_a_full_disk_is_one_line(run_dir: RunDir) -> None:
     assert ended.stderr.startswith(f"nvshare-scheduler: cannot write {run_dir.root}/run/")
     assert "make room there or choose another --run-dir" in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_pid_that_can_not_be_written(run_dir: RunDir) -> None:
+    """No half of its file is left, and it is written when there is room again."""
+    claim = Claim(run_dir, os.open(run_dir.root, os.O_RDONLY))
+    claim.write_pid()
+    run_dir.pid_file.unlink()
+    with no_room(), pytest.raises(RunDirError, match="make room there"):
+        claim.mend()
+    assert not run_dir.pid_file.exists()
+    assert claim.gone() == [run_dir.pid_file]
+    claim.mend()
+    assert run_dir.pid_file.read_text() == f"{os.getpid()}\n"
+    claim.clear()
 
 
 @pytest.fixture

@@ -67,10 +67,12 @@ class Claim:
         try:
             path.unlink(missing_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-            self._owns(path)
             with os.fdopen(descriptor, "w") as file:
                 file.write(f"{os.getpid()}\n")
+            self._owns(path)
         except OSError as error:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             raise RunDirError(
                 f"cannot write {path}: {error.strerror}; make room there or choose another --run-dir"
             ) from error
