@@ -40,6 +40,8 @@ class Listener:
         self._log = log
         self._monotonic = monotonic
         self._pause: asyncio.TimerHandle | None = None
+        self._behind = False
+        """Accepting has paused since nobody waited."""
         self.pauses = 0
         """How often accepting paused because there were no descriptors or no memory."""
         self._resume()
@@ -60,7 +62,10 @@ class Listener:
 
     def _resume(self) -> None:
         self._pause = None
-        self._loop.add_reader(self._listening.fileno(), self._on_acceptable)
+        try:
+            self._loop.add_reader(self._listening.fileno(), self._on_acceptable)
+        except OSError as error:
+            self._wait(str(error.strerror))
 
     def _on_acceptable(self) -> None:
         until = self._monotonic() + _SECONDS
@@ -70,17 +75,20 @@ class Listener:
                 return
             try:
                 connection, _address = self._listening.accept()
+                connection.setblocking(False)
+                self._accepted(connection)
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                self._behind = False
                 return
             except OSError as error:
                 # Mostly no descriptors or no memory are left. Whatever it is, the next try may succeed.
                 self._wait(str(error.strerror))
                 return
-            connection.setblocking(False)
-            self._accepted(connection)
 
     def _wait(self, reason: str) -> None:
         self.pauses += 1
-        self._log.warning("accepting paused", reason=reason, seconds=_PAUSE_SECONDS)
+        if not self._behind:
+            self._behind = True
+            self._log.warning("accepting paused, and pauses until there is room for all who wait", reason=reason)
         self._loop.remove_reader(self._listening.fileno())
         self._pause = self._loop.call_later(_PAUSE_SECONDS, self._resume)
