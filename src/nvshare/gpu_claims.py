@@ -80,7 +80,10 @@ def listen(device: bytes) -> tuple[str, socket.socket]:
 
 
 def claims(wanted: Callable[[bytes], bool] = lambda _device: True) -> list[Claim]:
-    """All claims that there are on the wanted GPUs now; those that may be this process's too."""
+    """All claims that there are on the wanted GPUs now; those that may be this process's too.
+
+    OSError: there are no descriptors to find it out.
+    """
     return [claim for name, device in _listed() if wanted(device) and (claim := _look(name, device)) is not None]
 
 

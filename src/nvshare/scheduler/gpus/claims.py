@@ -40,7 +40,10 @@ class ClaimedError(Exception):
 
 
 class NotYetError(Exception):
-    """Another scheduler is giving the GPU up to this one; who comes again soon is served."""
+    """Another scheduler is giving the GPU up to this one, or whose it is can't be found out now.
+
+    Who comes again soon is served, or told more.
+    """
 
 
 @dataclass(slots=True)
@@ -78,9 +81,12 @@ class Claims:
 
         ``holds``: it says that it holds the GPU already, as those do that come from a scheduler that gave up.
         """
-        own = self._own.get(device) or self._claim(device)
-        if own.free_at is None:
-            self._see_who_is_left(device, own)
+        try:
+            own = self._own.get(device) or self._claim(device)
+            if own.free_at is None:
+                self._see_who_is_left(device, own)
+        except OSError as error:
+            raise NotYetError(f"{device} can't be claimed now: {error.strerror}") from error
         if not holds and (own.free_at is None or self._loop.time() < own.free_at):
             raise NotYetError(f"{device} is being given up by another scheduler")
 
@@ -124,11 +130,12 @@ class Claims:
 
     def _try_to_claim(self, device: str) -> _Own | Claim:
         """A claim of this scheduler, or the one that keeps it from that."""
+        name, listener = gpu_claims.listen(device_bytes(device))
         try:
-            name, listener = gpu_claims.listen(device_bytes(device))
-        except OSError as error:
-            raise ClaimedError(f"{device[:_SHOWN]} can't be claimed: {error.strerror}") from error
-        mine, others = _claims(device, name)
+            mine, others = _claims(device, name)
+        except OSError:
+            listener.close()
+            raise
         stronger = sorted((each for each in others if not mine or each.is_machines), key=lambda each: each.is_machines)
         if stronger:
             listener.close()
@@ -178,7 +185,12 @@ class Claims:
     def _look_for_the_machines(self) -> None:
         self._look = None
         for device, own in self._own.items():
-            _mine, others = _claims(device, own.name)
+            try:
+                _mine, others = _claims(device, own.name)
+            except OSError:
+                # Whoever looked at the claim does not look again.
+                self._look = self._loop.call_later(_LOOK_SECONDS, self._look_for_the_machines)
+                return
             stronger = next((each for each in others if each.is_machines), None)
             if stronger is not None:
                 self._log.warning(
@@ -191,7 +203,7 @@ class Claims:
 
 
 def _claims(device: str, own: str) -> tuple[bool, list[Claim]]:
-    """Whether one's own claim is the machine's scheduler's, and the claims of others."""
+    """Whether one's own claim is the machine's scheduler's, and the claims of others; OSError, as in ``gpu_claims``."""
     found = gpu_claims.claims(device_bytes(device).__eq__)
     return any(each.name == own and each.is_machines for each in found), [each for each in found if each.name != own]
 
