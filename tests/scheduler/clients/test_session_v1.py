@@ -319,8 +319,19 @@ POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4
         ("42", POD, POD, True),
         ("42\t1", "0::/\n", "0::/\n", False),
         ("42", None, "0::/\n", None),
+        ("42", "0::/no-text-\udcff\n", "0::/\n", True),
     ],
-    ids=["host", "ending", "pod", "pod, cgroup v1", "pod, seen from a pod", "same pod", "other pid namespace", "gone"],
+    ids=[
+        "host",
+        "ending",
+        "pod",
+        "pod, cgroup v1",
+        "pod, seen from a pod",
+        "same pod",
+        "other pid namespace",
+        "gone",
+        "no text",
+    ],
 )
 def test_outside_pods(tmp_path: Path, pids: str, cgroup: str | None, own: str, outside: bool | None) -> None:
     """Only what shares the pid namespace and is in no other pod's cgroup counts as outside; what is gone is unknown."""
@@ -330,5 +341,5 @@ def test_outside_pods(tmp_path: Path, pids: str, cgroup: str | None, own: str, o
             numbers, _, ending = numbers.partition(" ")
             (tmp_path / pid / "stat").write_text(f"{pid} (a) S 1 7 7 0 -1 {0x400044 if ending else 0x400040} 0\n")
             (tmp_path / pid / "status").write_text(f"Name:\tNSpid:\t1\t2\nNSpid:\t{numbers}\nNSsid:\t1\n")
-            (tmp_path / pid / "cgroup").write_text(text)
+            (tmp_path / pid / "cgroup").write_text(text, errors="surrogateescape")
     assert is_outside_pods(42, tmp_path) is outside

@@ -15,7 +15,7 @@ A, B = "a" * 64, "b" * 64
 def belonging(proc: Path, cgroup: str, uid: int = 1000, pids: str = "7") -> str:
     """Of a process in that cgroup."""
     (proc / "7").mkdir(exist_ok=True)
-    (proc / "7" / "cgroup").write_text(cgroup)
+    (proc / "7" / "cgroup").write_text(cgroup, errors="surrogateescape")
     (proc / "7" / "status").write_text(f"Name:\tx\nNSpid:\t{pids}\nUid:\t{uid}\n")
     return belonging_of(Peer(7, uid, None), proc)
 
@@ -26,6 +26,7 @@ def belonging(proc: Path, cgroup: str, uid: int = 1000, pids: str = "7") -> str:
         (f"0::/kubepods/burstable/pod1/{A}\n", f"0::/kubepods/burstable/pod1/{A}/below/{B}\n"),
         (f"0::/system.slice/docker-{A}.scope\n", f"0::/system.slice/docker-{A}.scope/init\n"),
         ("0::/user.slice/one.scope\n", "0::/user.slice/two.scope\n"),
+        (f"0::/kubepods/burstable/pod1/{A}\n", f"0::/kubepods/burstable/pod1/{A}/no-text-\udcff\n"),
     ],
 )
 def test_they_belong_together(tmp_path: Path, first: str, second: str) -> None:

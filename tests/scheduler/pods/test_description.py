@@ -62,6 +62,15 @@ def test_in_a_pod(node: Path) -> None:
     assert shown == Description(42, "python train.py", identity, 0, 7, cgroup, Place(UID, ID))
 
 
+def test_in_a_cgroup_whose_name_is_no_text(node: Path) -> None:
+    """A container's root may call those below its own as it likes: that leads out of no pod."""
+    with (node / "proc" / "42" / "cgroup").open("wb") as file:
+        file.write(f"0::/kubepods/burstable/pod{UID}/{ID}/".encode() + b"\xff\n")
+    shown = describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node / "log")
+    assert (shown.own_pid, shown.place) == (7, Place(UID, ID))
+    assert shown.identity == Identity("space", "pod-2", "main", Source.KERNEL)
+
+
 def test_in_a_pod_without_names(node: Path) -> None:
     """Where kubelet's folders are not to be seen the pod has a uid; a claimed name is still not believed."""
     assert describe(Peer(42, 0, outside_pods=False), CLAIM, node / "proc", node).identity == Identity(

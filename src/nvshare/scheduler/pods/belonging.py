@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from nvshare.scheduler.pods.peer import PROC, Peer
+from nvshare.scheduler.pods.processes import cgroups_of
 
 _CONTAINER = re.compile(r"^.*?[0-9a-f]{64}(?![0-9a-f])")
 """The path down to the first folder that a container runtime has made; what is below it, the container names itself."""
@@ -20,9 +21,9 @@ def belonging_of(peer: Peer, proc: Path = PROC) -> str:
         return ""
     try:
         process = proc / str(peer.pid)
-        cgroup = (process / "cgroup").read_text()
+        cgroup = cgroups_of(process)
         status = (process / "status").read_text(errors="replace")
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return ""
     paths = [line.split(":", 2)[-1] for line in cgroup.splitlines()]
     if container := next((found[0] for path in paths if (found := _CONTAINER.match(path))), ""):

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from nvshare.scheduler.pods.cgroups import place_of
+from nvshare.scheduler.pods.processes import cgroups_of
 
 _PROC = Path("/proc")
 _ABOVE = ":/.."
@@ -37,6 +38,6 @@ class ContainerRuntime:
 def _cgroup(process: Path) -> str:
     """Empty: there is no such process, or none that is seen from here."""
     try:
-        return (process / "cgroup").read_text()
+        return cgroups_of(process)
     except OSError:
         return ""

@@ -12,6 +12,7 @@ from nvshare.scheduler.pods.cgroups import Place
 from nvshare.scheduler.pods.identity import Identity, Source
 from nvshare.scheduler.pods.peer import PROC, Peer, command_of
 from nvshare.scheduler.pods.pod_names import NamesOf, names_of
+from nvshare.scheduler.pods.processes import cgroups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +85,16 @@ def _pids(pid: int, proc: Path) -> tuple[int, str | None]:
     try:
         status = (proc / str(pid) / "status").read_text(errors="replace")
         pids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
-        namespaces = (proc / str(pid) / "cgroup").read_text() if len(pids) > 1 else ""
+        namespaces = cgroups_of(proc / str(pid)) if len(pids) > 1 else ""
         return int(pids[-1]), namespaces
-    except (OSError, UnicodeDecodeError, StopIteration, ValueError, IndexError):
+    except (OSError, StopIteration, ValueError, IndexError):
         return 0, None
 
 
 def _place(pid: int, proc: Path) -> Place | None:
     try:
-        return cgroups.place_of((proc / str(pid) / "cgroup").read_text())
-    except (OSError, UnicodeDecodeError):
+        return cgroups.place_of(cgroups_of(proc / str(pid)))
+    except OSError:
         return None
 
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvshare.scheduler.pods.processes import is_ending
+from nvshare.scheduler.pods.processes import cgroups_of, is_ending
 
 _COMMAND_BYTES = 256
 """Enough to know a program by; its arguments may be 2 MiB, and a status shows thousands of clients."""
@@ -91,10 +91,10 @@ def is_outside_pods(pid: int, proc: Path) -> bool | None:
         pids = _NAMESPACE_PIDS.search((process / "status").read_text(errors="replace"))
         if pids is None or len(pids[1].split()) != 1:
             return False
-        theirs = (process / "cgroup").read_text()
+        theirs = cgroups_of(process)
         if is_ending(pid, proc):
             return None  # Version 1 of the cgroups may say by now that it is in none.
-        return not _POD_CGROUP.search(theirs) or theirs == (proc / "self" / "cgroup").read_text()
+        return not _POD_CGROUP.search(theirs) or theirs == cgroups_of(proc / "self")
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError:

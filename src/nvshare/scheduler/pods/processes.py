@@ -36,6 +36,14 @@ def is_ending(pid: int, proc: Path = _PROC) -> bool:
         return True
 
 
+def cgroups_of(process: Path) -> str:
+    """The text of the cgroups of a process, by its folder in ``/proc``; OSError.
+
+    Their names are any bytes: those that are no text stay what they are.
+    """
+    return (process / "cgroup").read_text(errors="surrogateescape")
+
+
 def this_boot() -> str:
     """A text that another boot of the machine does not have; empty if the kernel does not say it."""
     try:
