@@ -80,6 +80,31 @@ async def test_a_socket_that_can_not_be_removed(
     await until(lambda: kubelet.healthy == 20, "all devices are known again")
 
 
+async def test_a_lock_that_can_not_be_looked_at(
+    kubelet: FakeKubelet, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that fails: the plugin serves on by its lock, and ends in order."""
+    await until(lambda: kubelet.healthy == 20, "all devices are known")
+    looks, stat = [0], Path.stat
+
+    def fail(path: Path, **more: bool) -> os.stat_result:
+        if path.name != LOCK:
+            return stat(path, **more)
+        looks[0] += 1
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", fail)
+        patch.setattr(Path, "unlink", refuse)
+        await until(lambda: looks[0] > 3, "it looks at its lock")
+        assert (kubelet.healthy, len(kubelet.registrations)) == (20, 1)
+        await instance.stop()
+    assert InstanceLock(instance.folder / LOCK, "another").try_acquire()
+
+
 async def test_register_is_refused(kubelet: FakeKubelet, begin: Callable[..., Instance]) -> None:
     """An error from kubelet is logged in its words, and the plugin tries again with a new socket until it works."""
     kubelet.refusal = "failed to dial device plugin: out of luck"

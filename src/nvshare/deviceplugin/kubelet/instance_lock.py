@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _OFFERED = "offered by "
@@ -51,7 +52,9 @@ class InstanceLock:
             return
         # While the lock is ours nobody else's file has the name; when it no longer counts, another's may have.
         if self._is_named(self._file):
-            self._path.unlink(missing_ok=True)
+            # A file that stays is in nobody's way.
+            with suppress(OSError):
+                self._path.unlink()
         os.close(self._file)
         self._file = None
 
@@ -101,7 +104,10 @@ class InstanceLock:
             os.pwrite(self._file, text.encode(), 0)
 
     def _is_named(self, file: int) -> bool:
+        """Where the folder can't be looked into for now, what is locked counts."""
         try:
             return os.path.samestat(os.fstat(file), self._path.stat())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:
+            return True
