@@ -39,7 +39,13 @@ async def test_its_pages_where_it_serves_claims() -> None:
 
 @pytest.mark.parametrize(
     "figures",
-    ['nvshare_plugin_nvml_state{state="new"} 1\n', "nvshare_plugin_gpu_healthy{ 1\n", "nonsense nonsense nonsense\n"],
+    [
+        'nvshare_plugin_nvml_state{state="new"} 1\n',
+        "nvshare_plugin_gpu_healthy 1\n",
+        'nvshare_plugin_gpu_healthy{gpu="GPU-a"} 1\n',
+        "nvshare_plugin_gpu_healthy{ 1\n",
+        "nonsense nonsense nonsense\n",
+    ],
 )
 async def test_pages_of_another_kind(figures: str) -> None:
     """Kubelet's word is what there is."""

@@ -30,13 +30,13 @@ async def report(pods: Iterable[PluginPod]) -> PluginReport | None:
         async with client(pod.address, pod.port, _SECONDS) as asked:
             words, figures = await asked.get("/readyz"), await asked.get("/metrics")
         return _report(words.is_success, words.text, figures.text)
-    except (HttpError, ValueError) as error:
+    except (HttpError, ValueError, KeyError) as error:
         # Where a policy keeps the pods of this network apart, kubelet's word is what there is.
         return PluginReport(pod.ready, "" if pod.ready else f"its pod is not ready ({error})", known=False)
 
 
 def _report(ready: bool, words: str, figures: str) -> PluginReport:
-    """ValueError where the figures are none."""
+    """ValueError where the figures are none, KeyError where they are others."""
     healthy: dict[str, bool] = {}
     devices: dict[str, int] = {}
     shares: dict[str, int] = {}
