@@ -38,6 +38,14 @@ def test_what_was_left_half_done(tmp_path: Path, log: Log) -> None:
     assert (path.read_text(), other.read_text()) == ("big\n", "another's")
 
 
+def test_what_is_no_text(tmp_path: Path, log: Log) -> None:
+    """As after a power cut: it is written anew."""
+    path = tmp_path / "config"
+    path.write_bytes(b"\xff\n")
+    ConfigFile(path, log).bring_up_to_date("big")
+    assert path.read_text() == "big\n"
+
+
 def test_it_cannot_be_written(tmp_path: Path, log: Log, lines: CapturingLogger) -> None:
     """One warning, until it can be."""
     blocked = tmp_path / "node"

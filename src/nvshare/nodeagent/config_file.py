@@ -35,7 +35,7 @@ class ConfigFile:
 
     def _present(self) -> str:
         try:
-            return self._path.read_text().strip()
+            return self._path.read_text(errors="replace").strip()
         except FileNotFoundError:
             return ""
 
