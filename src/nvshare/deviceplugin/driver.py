@@ -78,6 +78,8 @@ class Driver:
         self._attributes: dict[Gpu, dict[str, Any]] = {}
         self._session: Session | None = None
         self._state = "starting"
+        self._unread = ""
+        """Why records could not be read when that was tried last; empty: they could."""
         self._stop = asyncio.Event()
         self._for_good = False
 
@@ -159,11 +161,13 @@ class Driver:
             over.set()
             await asyncio.wait({serving})
             self._session = None
+        before, self._unread = self._unread, ""
         try:
             serving.result()
         except OSError as error:
-            self._state = f"records of claims can't be read: {error}"
-            self._log.warning(self._state)
+            self._state = self._unread = f"records of claims can't be read: {error}"
+            if self._unread != before:
+                self._log.warning(self._unread)
             await self._stopped_within(_POLL_SECONDS)
 
     def _publish(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import tempfile
@@ -19,6 +20,7 @@ from nvshare.deviceplugin.no_driver import NoDriver
 from nvshare.deviceplugin.settings.choice import Choice
 from nvshare.deviceplugin.settings.choosing import choose
 from nvshare.deviceplugin.settings.configuration import AllocationMode, Configuration
+from nvshare.dra import DRIVER
 from nvshare.kubelet.dra_v1_pb2 import Claim
 from nvshare.kubelet.drahealth_v1alpha1_pb2 import HEALTHY, UNHEALTHY
 from nvshare.kubernetes.account import Account
@@ -115,6 +117,23 @@ async def test_from_start_to_end(node: Node, kubelet: FakeKubelet) -> None:
     await node.end(driver)
     assert len(node.memory()) == 2
     assert node.records == ["u1"]
+
+
+async def test_records_that_can_not_be_read(node: Node, kubelet: FakeKubelet, lines: CapturingLogger) -> None:
+    """As on a disk that fails: it says so once, however often it tries, and serves when they can be."""
+    folder = node.root / "plugins" / DRIVER / "claims"
+    folder.parent.mkdir(parents=True)
+    folder.write_text("no folder")
+    driver = node.start()
+    unread = f"{DRIVER} does not serve: records of claims can't be read: [Errno {errno.ENOTDIR}]"
+    tries = 0
+    while tries < 3:
+        await until(lambda: any(reason.startswith(unread) for reason in driver.unready()), "it can't", timeout=20)
+        await until(lambda: not any(reason.startswith(unread) for reason in driver.unready()), "it tries", timeout=20)
+        tries += 1
+    folder.unlink()
+    await is_ready(driver)
+    assert str(lines.calls).count("records of claims can't be read") == 1
 
 
 async def test_nothing_before_the_scheduler_has_told(node: Node, kubelet: FakeKubelet) -> None:
