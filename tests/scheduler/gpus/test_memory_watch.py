@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from nvshare.nvml_state import InitErrors
+from nvshare.nvml_state import InitErrors, NvmlState
 from nvshare.scheduler.core.events import (
     DeviceSeen,
     MemoryFreed,
@@ -24,6 +25,7 @@ from nvshare.scheduler.gpus import memory_watch, queries
 from nvshare.scheduler.gpus.memory import Usage
 from nvshare.scheduler.gpus.memory_watch import MemoryWatch
 from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
+from nvshare.scheduler.gpus.queries import Unmeasured
 from nvshare.scheduler.pods.description import Description
 from nvshare.scheduler.pods.identity import Identity
 from nvshare.scheduler.recovery import swappers
@@ -50,7 +52,9 @@ class Machine:
 
     def __init__(self) -> None:
         self.resident = GIB
-        self.usage = Usage(16 * GIB, 2 * GIB, {PID: GIB + 500 * MIB})
+        self.usage: Usage | Unmeasured = Usage(16 * GIB, 2 * GIB, {PID: GIB + 500 * MIB})
+        self.in_doubt = False
+        """Something waits for a measurement."""
         self.measurements = 0
         self.moves: Callable[[], None] = lambda: None
         """What happens while NVML is asked."""
@@ -63,14 +67,15 @@ class Machine:
         """See ``Dispatcher``."""
         swap = SwapSnapshot(self.resident, 0, 0, self.resident, 4 * GIB, 0, 0)
         client = ClientSnapshot(1, ShownState.IDLE, 4 * GIB, 0, False, 0.0, 0.0, 0, swap=swap)
-        device = DeviceSnapshot(DEVICE, 16 * GIB, 0, Policy.AUTO, 30.0, None, False, (client,), Totals())
+        device = DeviceSnapshot(DEVICE, 16 * GIB, GIB, Policy.AUTO, 30.0, None, False, (client,), Totals())
+        device = replace(device, in_doubt=self.in_doubt, shortage_bytes=MIB)
         return (device,) if self.clients else (replace(device, clients=()),)
 
     def feed(self, event: Event) -> None:
         """See ``Dispatcher``."""
         self.heard.append(event)
 
-    def ask(self, _device: str) -> Usage:
+    def ask(self, _device: str) -> Usage | Unmeasured:
         self.measurements += 1
         self.moves()
         return self.usage
@@ -194,3 +199,41 @@ async def test_an_answer_that_was_asked_for_before_is_not_enough(machine: Machin
     await begin(machine, watching, leave)
     await until(lambda: MemoryFreed(7) in machine.heard, "it is free")
     assert machine.measurements == 3
+
+
+KNOWN = DeviceSeen(DEVICE, 16 * GIB, GIB + MIB)
+"""With what a client found lacking, as others have that."""
+
+
+@pytest.mark.parametrize("in_doubt", [True, False])
+async def test_nvml_that_fails(machine: Machine, watching: Watching, in_doubt: bool) -> None:
+    """What is known counts for whoever waits for a measurement, and the memory of the dead is free."""
+    _watch, departed = watching
+    await until(lambda: machine.heard, "the first round is over")
+    machine.heard.clear()
+    machine.usage, machine.in_doubt = Unmeasured("Unknown Error", NvmlState.ERROR), in_doubt
+    departed.left(1, Process(DEVICE, DEAD, 1))
+    await until(lambda: MemoryFreed(1) in machine.heard, "it is free")
+    assert [event for event in machine.heard if isinstance(event, DeviceSeen)] == in_doubt * [KNOWN]
+
+
+async def test_nvml_that_hangs(machine: Machine, watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, round by round, while it is asked nothing more; what it says in the end counts."""
+    monkeypatch.setattr(memory_watch, "_ANSWER_SECONDS", 0.01)
+    watch, departed = watching
+    answer = threading.Event()
+    machine.in_doubt = True
+
+    def hang() -> None:
+        answer.wait(20)
+
+    await begin(machine, watching, hang)
+    for number in (1, 2):
+        departed.left(number, Process(DEVICE, DEAD, 1))
+        await until(lambda number=number: MemoryFreed(number) in machine.heard, "it is free")
+        watch.ask_soon()
+        await until(lambda number=number: machine.heard.count(KNOWN) >= number, "what is known counts")
+    assert (machine.measurements, watch.measured) == (2, set())
+    answer.set()
+    await until(lambda: watch.measured == {DEVICE}, "it answers")
+    assert PinnedMeasured(1, 500 * MIB) in machine.heard

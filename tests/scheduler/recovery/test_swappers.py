@@ -132,17 +132,6 @@ async def test_what_one_has_that_is_given_up_is_measured_first(
     assert not awaited.devices
 
 
-async def test_a_measurement_that_does_not_come_is_not_awaited_for_ever(
-    returning: MakeReturning, told: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NVML may hang; nobody on the device would get memory."""
-    monkeypatch.setattr(swappers, "RETURN_SECONDS", 0.01)
-    monkeypatch.setattr(swappers, "MEASUREMENT_SECONDS", 0.01)
-    awaited = returning(recorded(3, ME.pid), recorded(4, ME.pid, OTHER), measured=(DEVICE, OTHER))
-    await until(lambda: told == [3, 4], "both are awaited no longer")
-    assert not awaited.devices
-
-
 async def test_who_comes_back_late_is_back_at_once(
     returning: MakeReturning, told: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,10 @@ class Process:
     backend: str
 
 
+Measured = DeviceSeen | PinnedMeasured | PinnedAssumed
+"""What a measurement tells."""
+
+
 def on_device(client: ClientSnapshot) -> int:
     """What a client whose memory swaps has on the device beside what the driver pins for it."""
     return 0 if client.swap is None else client.swap.resident_bytes + client.swap.fixed_bytes
@@ -47,7 +51,7 @@ def measured(
     usage: Usage,
     moved: Collection[int] = (),
     departed: Collection[int] = (),
-) -> list[DeviceSeen | PinnedMeasured | PinnedAssumed]:
+) -> list[Measured]:
     """What is new: the pinned bytes of clients, and the bytes of processes that are no clients.
 
     ``processes`` are the clients' by number. What clients pin that ``moved`` can't be told. ``departed`` are the pids
@@ -58,7 +62,7 @@ def measured(
     that NVML would list, as it lists other clients, has no context.
     """
     by_pid, hidden, without_context = _told_apart(device.clients, processes, usage)
-    events: list[DeviceSeen | PinnedMeasured | PinnedAssumed] = []
+    events: list[Measured] = []
     for client in without_context:
         events.extend(_assumed(client, 0))
     for pid, clients in by_pid.items():
@@ -85,6 +89,15 @@ def measured(
     return events
 
 
+def unmeasured(device: DeviceSnapshot) -> list[Measured]:
+    """What is new where a device could not be measured: for those who wait for that, what is known counts.
+
+    What a client found lacking others have, then.
+    """
+    known_bytes = device.foreign_bytes + device.shortage_bytes
+    return [DeviceSeen(device.device, device.total_bytes, known_bytes)] if device.in_doubt else []
+
+
 def _told_apart(
     clients: Iterable[ClientSnapshot], processes: Mapping[int, Process], usage: Usage
 ) -> tuple[dict[int, list[ClientSnapshot]], list[ClientSnapshot], list[ClientSnapshot]]:
@@ -109,7 +122,7 @@ def _charge_hidden(
     hidden: list[ClientSnapshot],
     processes: Mapping[int, Process],
     unexplained: int,
-    events: list[DeviceSeen | PinnedMeasured | PinnedAssumed],
+    events: list[Measured],
 ) -> int:
     """Assumes what clients pin whose bytes are not given; the answer is what all of them are charged with."""
     for client in hidden:

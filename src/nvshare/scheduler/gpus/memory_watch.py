@@ -3,19 +3,21 @@
 Where memory swaps, what clients have changes all the time, and they say so up to 10 ms later. So a measurement counts
 only if the clients' words were the same before it and a moment after it. Else it is made again soon. After some tries
 that part of it counts which does not depend on the clients' words.
+
+Where NVML fails, or does not answer in time, what is known counts for whoever waits for a measurement.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from nvshare.scheduler.core.snapshot import DeviceSnapshot
 from nvshare.scheduler.dispatcher import Dispatcher
 from nvshare.scheduler.gpus import memory, queries
-from nvshare.scheduler.gpus.memory import Usage
+from nvshare.scheduler.gpus.memory import Measured, Usage
 from nvshare.scheduler.gpus.nvml_watch import NvmlWatch
 from nvshare.scheduler.gpus.queries import Unmeasured
 from nvshare.scheduler.recovery.swappers import Departed, Returning
@@ -26,6 +28,8 @@ _UNUSED_EVERY = 5
 _SAYING_SECONDS = 0.03
 """After so long what clients had on the device during a measurement has been said."""
 _SOON_SECONDS = 0.1
+_ANSWER_SECONDS = 2.0
+"""How long an answer of NVML is awaited, which may hang. One that comes later counts then."""
 _TRIES = 10
 """Measurements in a row of a device whose clients' memory moves of which none counts but the last."""
 
@@ -34,7 +38,7 @@ Moving = dict[str, dict[int, int]]
 
 
 class MemoryWatch:
-    """NVML is asked in a worker; while an answer is outstanding nothing more is asked."""
+    """NVML is asked in a worker; while an answer is outstanding NVML is asked nothing more."""
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class MemoryWatch:
         self._returning = returning
         self._asking = False
         """A round is on its way."""
+        self._unanswered = False
+        """NVML was asked, in this round or in one before it."""
         self._again = False
         """The next round comes soon after it."""
         self._tries: Counter[str] = Counter()
@@ -85,19 +91,37 @@ class MemoryWatch:
             self._ask_later()
             return
         self._asking = True
-        answered = partial(self._answered, self._loop.time(), _moving(self._dispatcher.snapshot()))
-        self._nvml.submit(lambda: {device: queries.usage(device) for device in devices}, answered)
+        asked, before = self._loop.time(), _moving(self._dispatcher.snapshot())
+        seconds = _SOON_SECONDS if self._unanswered else _ANSWER_SECONDS
+        self._timer = self._loop.call_later(seconds, self._take, asked, before, dict.fromkeys(devices))
+        if not self._unanswered:
+            self._unanswered = True
+            answered = partial(self._answered, self._timer, asked, before)
+            self._nvml.submit(lambda: {device: queries.usage(device) for device in devices}, answered)
 
-    def _answered(self, asked: float, before: Moving, answers: dict[str, Usage | Unmeasured]) -> None:
+    def _answered(
+        self, round_: asyncio.Handle, asked: float, before: Moving, answers: dict[str, Usage | Unmeasured]
+    ) -> None:
+        self._unanswered = False
         usages = {device: self._nvml.measured(device, answer) for device, answer in answers.items()}
-        self.measured.difference_update(usages)
-        self.measured.update(device for device, usage in usages.items() if usage is not None)
+        if round_ is not self._timer:
+            self._tell(asked, before, usages)
+            return
+        round_.cancel()
         if any(before.get(device) for device in usages):
             self._timer = self._loop.call_later(_SAYING_SECONDS, self._take, asked, before, usages)
         else:
             self._take(asked, before, usages)
 
     def _take(self, asked: float, before: Moving, usages: dict[str, Usage | None]) -> None:
+        """The end of a round."""
+        self._tell(asked, before, usages)
+        self._asking = False
+        self._ask_later()
+
+    def _tell(self, asked: float, before: Moving, usages: dict[str, Usage | None]) -> None:
+        self.measured.difference_update(usages)
+        self.measured.update(device for device, usage in usages.items() if usage is not None)
         clients = self._dispatcher.clients
         processes = {number: memory.Process(client.pid, client.backend) for number, client in clients.items()}
         for snapshot in self._dispatcher.snapshot():
@@ -113,12 +137,14 @@ class MemoryWatch:
             del self._tries[device]
             usage = usages[device]
             gone = self._departed.pids(device, asked) | self._returning.pids(device, asked)
-            for event in memory.measured(snapshot, processes, usage, moved, gone) if usage is not None else ():
+            if usage is None:
+                events: Sequence[Measured] = memory.unmeasured(snapshot)
+            else:
+                events = memory.measured(snapshot, processes, usage, moved, gone)
+            for event in events:
                 self._dispatcher.feed(event)
             self._departed.measured(device, asked)
             self._returning.measured(device, asked)
-        self._asking = False
-        self._ask_later()
 
     def _ask_later(self) -> None:
         delay = _SOON_SECONDS if self._again else _INTERVAL_SECONDS

@@ -18,11 +18,6 @@ from nvshare.scheduler.recovery.record import Recorded
 
 RETURN_SECONDS = 2.0
 """How long one has to come back. A client connects again after a second at the latest."""
-MEASUREMENT_SECONDS = 2.0
-"""How long a measurement is awaited that decides what those had who were given up.
-
-While memory moves it takes up to ten tries, some 0.13 s each; where NVML hangs it never comes.
-"""
 _FREEING_SECONDS = 0.1
 """After a process has ended its memory is free, as far as one can say where nobody says it."""
 
@@ -108,11 +103,6 @@ class Returning:
                 self._settle(each.number)
         if self._given_up:
             self._measure_soon()
-            self._timer = self._loop.call_later(MEASUREMENT_SECONDS, self._settle_all)
-
-    def _settle_all(self) -> None:
-        for number in list(self._awaited):
-            self._settle(number)
 
     def _is_foreign(self, number: int, asked: float) -> bool:
         """Whether it was given up before a measurement that began at ``asked``."""
