@@ -7,6 +7,7 @@
 #include "client/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -282,7 +283,8 @@ static void keep_spare(struct nvs_connection *connection)
 	NVS_KEEP_ERRNO;
 
 	if (connection->spare.number < 0)
-		connection->spare = nvs_file_of(dup(nvs_file_number(&connection->socket)));
+		connection->spare = nvs_file_of(
+			fcntl(nvs_file_number(&connection->socket), F_DUPFD_CLOEXEC, 0));
 }
 
 bool nvs_connection_has_spare(struct nvs_connection *connection)
