@@ -72,6 +72,7 @@ class WholeMachine(SwapMachine):
         self.condemned: list[int] = []
         """Clients that are to be killed."""
         self.made = 0
+        self.work_seconds = 7.0
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
@@ -234,12 +235,17 @@ class WholeMachine(SwapMachine):
             assert process.wanted is None, f"a growth is never answered: {process}"
             assert process.grant is None or process.runs, f"somebody holds and is not in: {process}"
 
+    @rule(seconds=st.sampled_from((7.0, 25.0)))
+    def submit_more(self, seconds: float) -> None:
+        """What programs have submitted takes so long at the end, which may be longer than the grace time."""
+        self.work_seconds = seconds
+
     def obey(self) -> None:
-        """Time passes, and nobody needs so much of it that it counts as unresponsive."""
+        """Time passes, and all have done what they were told."""
         for _ in range(10):
             self.clean_up()
             self.deliver_all()
-            self.wait(7.0)
+            self.wait(self.work_seconds)
 
     def end_those_in_the_way(self) -> None:
         """Those that wait for no memory end one after another, until nobody waits for memory any more."""
