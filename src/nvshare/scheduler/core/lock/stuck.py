@@ -88,7 +88,7 @@ class Stuck:
         if self._settings.unresponsive is not Unresponsive.KILL or not len(self._turns):
             return
         first = next(filter(self._turns.may_come, self._turns), None)
-        alive = [client for client in self._holders.unresponsive if not client.killed]
+        alive = [client for client in self._holders.overdue() if not client.killed]
         # They may have been asked to leave in another order than they came.
         alive.sort(key=lambda client: (client.since, client.grant))
         if first is None or not alive or self._holders.fits((), *alive, first):
