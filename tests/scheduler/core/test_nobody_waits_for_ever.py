@@ -61,6 +61,7 @@ class WholeMachine(SwapMachine):
     devices = DEVICES
     burst_seconds = 0.0
     """What a container saves for bursts."""
+    work_seconds = 7.0  # so long what programs have submitted takes at the end
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +73,6 @@ class WholeMachine(SwapMachine):
         self.condemned: list[int] = []
         """Clients that are to be killed."""
         self.made = 0
-        self.work_seconds = 7.0
 
     @initialize(
         policy=st.sampled_from((Policy.AUTO, Policy.AUTO, Policy.EXCLUSIVE, Policy.OFF)),
@@ -234,11 +234,6 @@ class WholeMachine(SwapMachine):
         for process in self.processes.values():
             assert process.wanted is None, f"a growth is never answered: {process}"
             assert process.grant is None or process.runs, f"somebody holds and is not in: {process}"
-
-    @rule(seconds=st.sampled_from((7.0, 25.0)))
-    def submit_more(self, seconds: float) -> None:
-        """What programs have submitted takes so long at the end, which may be longer than the grace time."""
-        self.work_seconds = seconds
 
     def obey(self) -> None:
         """Time passes, and all have done what they were told."""

@@ -133,6 +133,11 @@ class OperatedMachine(WholeMachine):
                 self.handle(ResidentRecorded(process.device, record))
         self.more_to_say = False
 
+    @rule(seconds=st.sampled_from((7.0, 25.0)))
+    def submit_more(self, seconds: float) -> None:
+        """Programs may need longer than the grace time to leave."""
+        self.work_seconds = seconds
+
     @rule(slot=SLOT)
     def kill(self, slot: int) -> None:
         self.settle_record(self.processes.get(slot))
