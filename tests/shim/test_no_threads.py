@@ -43,12 +43,7 @@ def test_a_context_without_a_client(
     assert program.answered(5)
     assert program.answer() == "0"
     assert program.said("no thread can be created for device 0")
-    assert program.do(f"alloc x {CHUNK}") == "0"
-    program.begin("write x x")
-    peer = MemoryPeer(fake_scheduler.register())
-    assert peer.peer.register.state is wire.State.WAITING
-    peer.peer.grant()
-    assert program.answer() == "0"
+    submits(program, fake_scheduler)
 
 
 def test_a_submission_without_a_client(
@@ -57,6 +52,11 @@ def test_a_submission_without_a_client(
     """It waits until there is a thread, and asks for one itself: nobody else may submit anything."""
     program = start_without(CLIENT, 4)
     assert program.do("use") == "0"
+    submits(program, fake_scheduler)
+
+
+def submits(program: ControlledProgram, fake_scheduler: FakeScheduler) -> None:
+    """It allocates and submits, which has its client begin and wait for the lock."""
     assert program.do(f"alloc x {CHUNK}") == "0"
     program.begin("write x x")
     peer = MemoryPeer(fake_scheduler.register())
