@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -26,6 +27,8 @@ EXECUTES = "import os, sys; sys.stdin.read(1); os.execv('/bin/sleep', ['sleep', 
 FORKS_AND_EXECUTES = (
     "import os, sys, time; sys.stdin.read(1); os.fork() and os.execv('/bin/sleep', ['sleep', '600']); time.sleep(600)"
 )
+GET_CHILD_SUBREAPER = 37
+"""Of the kernel's linux/prctl.h."""
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 Reads = Callable[[Callable[[int], str]], None]
@@ -115,6 +118,14 @@ def test_doctor_is_no_process_of_the_command(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(watch, "execute", late)
     seen = watch.run("/bin/sleep", ["sleep", "0.1"], os.environ).seen
     assert [one.command for one in seen] == ["sleep 0.1"]
+
+
+def test_orphans_are_adopted_only_while_it_watches() -> None:
+    """Of who called it, nothing has changed: a process that takes in strangers must see to their ends."""
+    watch.run("/bin/true", ["true"], os.environ)
+    adopts = ctypes.c_int(-1)
+    assert ctypes.CDLL(None).prctl(GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0) == 0
+    assert adopts.value == 0
 
 
 def test_command_that_ends_before_its_file_is_read() -> None:

@@ -62,12 +62,12 @@ def run(executable: str, command: list[str], environment: Mapping[str, str]) -> 
         # A program may become another user before it uses a GPU.
         folder.chmod(_FOR_ALL)
     try:
-        _adopt_orphans()
-        child = _start(executable, command, {**environment, paths.REPORT: str(folder)})
-        family = Family(os.getpid(), environment.get(paths.SIMGPU_DIR, ""))
-        with _signals_passed_on(child) as pass_on:
-            status = _watch(child, family, pass_on, own_pids=_sees_pids_of_nvml(environment))
-        left = family.living()
+        with _adopting_orphans():
+            child = _start(executable, command, {**environment, paths.REPORT: str(folder)})
+            family = Family(os.getpid(), environment.get(paths.SIMGPU_DIR, ""))
+            with _signals_passed_on(child) as pass_on:
+                status = _watch(child, family, pass_on, own_pids=_sees_pids_of_nvml(environment))
+            left = family.living()
         code = os.waitstatus_to_exitcode(status)
         seen = _with_command(family.all(), child, executable, command)
         return Run(code if code >= 0 else 128 - code, max(0, -code), left, seen, _reports(folder))
@@ -88,9 +88,15 @@ def _with_command(seen: tuple[Seen, ...], pid: int, executable: str, command: li
     return tuple(replace(one, elf=said, privileged=unseen.privileged) if one in own else one for one in seen)
 
 
-def _adopt_orphans() -> None:
+@contextmanager
+def _adopting_orphans() -> Iterator[None]:
     """Processes whose parents end become this one's children: otherwise nobody would know that they belong here."""
-    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def _start(executable: str, command: list[str], environment: Mapping[str, str]) -> int:
