@@ -20,17 +20,23 @@ def made(count: int) -> tuple[Any, Any]:
 
 @given(
     st.integers(1, 200),
-    st.lists(st.tuples(st.booleans(), st.integers(0, 199), st.integers(1, 40)), max_size=60),
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 199), st.integers(1, 40)), max_size=60),
 )
-def test_taken_and_free(count: int, steps: list[tuple[bool, int, int]]) -> None:
-    """What is taken was free and is not any more, in one run where there is one; too much takes nothing."""
+def test_taken_and_free(count: int, steps: list[tuple[bool, bool, int, int]]) -> None:
+    """What is taken was free and is not any more, in one run where there is one; too much takes nothing. What is
+    withdrawn is not free any more."""
     granules, _words = made(count)
     free: set[int] = set()
-    for frees, first, size in steps:
+    for frees, withdraws, first, size in steps:
         if frees:
             for granule in {granule % count for granule in range(first, first + size)} - free:
                 lib.nvs_granules_free(granules, granule, 1)
                 free.add(granule)
+            continue
+        if withdraws and set(range(first, first + size)) <= free:
+            lib.nvs_granules_withdraw(granules, first, size)
+            free -= set(range(first, first + size))
+            assert granules.free == len(free)
             continue
         taken = ffi.new("uint32_t[]", size)
         assert lib.nvs_granules_take(granules, size, taken) == (len(free) >= size)

@@ -257,7 +257,7 @@ def test_what_is_lacking_is_said_once() -> None:
     for _ in range(2):
         lib.nvs_room_state_lack(room.state, 5)
         assert [frame.memory.lacking_bytes for frame in room.says()] == [5]
-        lib.nvs_room_state_set_arena(room.state, room.state.arena_bytes + 1, 0)
+        lib.nvs_room_state_set_arena(room.state, room.state.received_bytes + 1, 0, 0)
         assert [frame.memory.lacking_bytes for frame in room.says(True)] == [0]
 
 

@@ -226,13 +226,15 @@ class Resident:
     """Counted, and can't move."""
     admitted_bytes: int = 0
     arena_bytes: int = 0
-    """Host memory to swap into, received."""
+    """Host memory to swap into, received and not given back."""
     usable_bytes: int = 0
     """Of it, registered with the driver."""
     lacking_bytes: int = 0
     """Refused by the driver within the allotment."""
     spared_bytes: int = 0
     """Of all that ever left, what was not copied, because host memory had it already."""
+    returned_bytes: int = 0
+    """Of all host memory that was ever received, what was given back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,11 +202,12 @@ struct nvs_wire_memory {
 	uint64_t fixed_bytes;	 /* GROW: wanted; RESIDENT: counted, and can't move */
 	uint64_t resident_bytes; /* RESIDENT: of the footprint, on the device or on the way */
 	uint64_t out_bytes;	 /* RESIDENT: of the footprint, contents in host memory alone */
-	uint64_t arena_bytes;	 /* RESIDENT: host memory to swap into, received */
+	uint64_t arena_bytes;	 /* RESIDENT: host memory to swap into */
 	uint64_t usable_bytes;	 /* RESIDENT: of it, ready for copies */
 	uint64_t lacking_bytes;	 /* RESIDENT: refused by the driver within the allotment */
-	uint64_t segment_bytes;	 /* ARENA: the size of what the descriptor is for */
-	uint64_t spared_bytes;	 /* RESIDENT: of what ever left, host memory had it already */
+	/* ARENA: the size of what the descriptor is for; RESIDENT: of all such, given back */
+	uint64_t segment_bytes;
+	uint64_t spared_bytes; /* RESIDENT: of what ever left, host memory had it already */
 };
 
 #define NVS_WIRE_CONTAINER_BYTES 48

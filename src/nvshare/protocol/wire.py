@@ -261,6 +261,7 @@ _CALLED = {
     (Refused, "final"): "state",
     (AskReason, "memory"): "request",
     (Reason, "memory"): "request",
+    (Resident, "returned_bytes"): "segment_bytes",
     (NotAsleep, "final"): "state",
     (Awake, "lost"): "state",
     (Loaded, "lost"): "state",

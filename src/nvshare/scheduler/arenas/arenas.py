@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, assert_never
+from typing import assert_never
 
 from nvshare import display
 from nvshare.log import Log
@@ -15,12 +15,11 @@ from nvshare.scheduler.arenas.filling import Failed, Fill, Filling
 from nvshare.scheduler.arenas.limits import MemoryLimits
 from nvshare.scheduler.core.actions import GrowArena
 from nvshare.scheduler.core.events import ArenaGrown, HostMemorySet
+from nvshare.scheduler.core.records.arenas import SEGMENT_BYTES
 from nvshare.scheduler.core.snapshot import HostMemory
 from nvshare.scheduler.registered_client import Delivery, RegisteredClient
 from nvshare.scheduler.worker import Worker
 
-SEGMENT_BYTES: Final = 256 << 20
-"""The most that is one segment: several of a client are filled side by side, as the kernel fills a file but once."""
 _MOST_WORKERS = 4
 _CPUS_OF_A_WORKER = 2
 _SEND_AGAIN_SECONDS = 0.05

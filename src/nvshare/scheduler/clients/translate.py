@@ -154,6 +154,7 @@ def event_of(
                 out_bytes=frame.out_bytes,
                 lacking_bytes=frame.lacking_bytes,
                 spared_bytes=frame.spared_bytes,
+                returned_bytes=frame.returned_bytes,
             )
         case wire.Progress(submissions, at_microseconds, looks, empty_looks):
             return ProgressReported(client, submissions, at_microseconds / 1e6, looks, empty_looks)

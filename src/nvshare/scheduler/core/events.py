@@ -193,6 +193,8 @@ class ResidencyReported:
     """What the driver refused though it was within the allotment."""
     spared_bytes: int = 0
     """Of all that ever left, what was not copied, because host memory had it already."""
+    returned_bytes: int = 0
+    """Of all host memory that it was ever sent, what it gave back."""
 
 
 @dataclass(frozen=True, slots=True)

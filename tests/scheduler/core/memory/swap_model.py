@@ -46,6 +46,8 @@ class Process:
     order: int = 0
     newest: tuple[int, int] = (0, 0)
     arena: int = 0
+    returned: int = 0
+    """Of all arenas that it ever had."""
     request: int = 0
     wanted: tuple[int, int] | None = None
     """Footprint and fixed memory that it asked for."""
@@ -99,6 +101,7 @@ class Process:
                 arena_bytes=self.arena,
                 usable_bytes=self.arena,
                 out_bytes=self.footprint - self.resident,
+                returned_bytes=self.returned,
             )
         )
 
@@ -170,7 +173,7 @@ class Process:
         return True
 
     def move(self, most: int) -> None:
-        """Some of its memory leaves or comes."""
+        """Some of its memory leaves or comes, or host memory goes back that it has no use for."""
         if self.grant is None and self.resident > self.allotted:
             leaves = min(most, self.resident, max(GRANULE, self.resident - self.allotted))
             self.resident -= min(leaves, self.may_leave)
@@ -178,6 +181,16 @@ class Process:
         elif self.resident < min(self.footprint, self.allotted):
             self.resident += min(most, min(self.footprint, self.allotted) - self.resident)
             self.report()
+        elif surplus := min(most, self.surplus):
+            self.arena, self.returned = self.arena - surplus, self.returned + surplus
+            self.report()
+
+    @property
+    def surplus(self) -> int:
+        """Host memory beyond what it is admitted, while it wants nothing and has no turn."""
+        if self.wanted or self.order != self.newest[0] or self.grant is not None:
+            return 0
+        return max(0, self.arena - max(self.admitted, self.footprint)) // GRANULE * GRANULE
 
     @property
     def has_to_move(self) -> bool:

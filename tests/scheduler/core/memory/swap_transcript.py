@@ -80,6 +80,7 @@ class Table:
         self.requests: dict[str, int] = {}
         self.grants: dict[str, int] = {}
         self.arenas: dict[str, int] = {}
+        self.returned: dict[str, int] = {}
         self.reason = ""
         """Of the last refusal."""
         self.answers = True
@@ -143,6 +144,7 @@ class Table:
                 usable_bytes=arena,
                 out_bytes=int((size - resident if out is None else out) * GIB),
                 lacking_bytes=int(lacking * GIB),
+                returned_bytes=self.returned.get(name, 0),
             )
         )
 
@@ -168,6 +170,11 @@ class Table:
         """A client gets host memory."""
         self.arenas[name] += int(segment * GIB)
         return self.feed(ArenaGrown(ord(name), int(segment * GIB)))
+
+    def gives_back(self, name: str, size: float) -> None:
+        """So much host memory of a client goes back; its next report says so."""
+        self.arenas[name] -= int(size * GIB)
+        self.returned[name] = self.returned.get(name, 0) + int(size * GIB)
 
     def _say(self, actions: list[Action]) -> list[str]:
         said: list[str] = []

@@ -235,3 +235,24 @@ def test_what_was_spared_was_not_copied() -> None:
     assert memory.report(ResidencyReported(1, 0, 6, 3, out_bytes=3, spared_bytes=7), 0.0) == (0, 1)
     assert memory.report(ResidencyReported(1, 0, 6, 2, out_bytes=4, spared_bytes=9), 0.0) == (0, 0)
     assert (memory.left_bytes, memory.spared_bytes) == (1, 9)
+
+
+def test_what_it_gave_back_it_has_no_more() -> None:
+    """What it was sent and has not heard of it still has; what went back before it came here was never counted."""
+    memory = Memory(Backend.SWAP, 4)
+    memory.report(ResidencyReported(1, 0, 4, 4, arena_bytes=6, returned_bytes=9), 0.0)
+    memory.arena_grown(3)
+    memory.report(ResidencyReported(1, 0, 4, 4, arena_bytes=6, returned_bytes=9), 0.0)
+    assert memory.arena_bytes == 9
+    memory.report(ResidencyReported(1, 0, 4, 4, arena_bytes=4, returned_bytes=11), 0.0)
+    assert memory.arena_bytes == 7
+    memory.report(ResidencyReported(1, 0, 4, 4, arena_bytes=7, returned_bytes=11), 0.0)
+    assert memory.arena_bytes == 7
+
+
+def test_it_gives_back_no_more_than_it_has() -> None:
+    """Whatever it says."""
+    memory = Memory(Backend.SWAP, 4)
+    memory.report(ResidencyReported(1, 0, 4, 4, arena_bytes=6), 0.0)
+    memory.report(ResidencyReported(1, 0, 4, 4, arena_bytes=0, returned_bytes=8), 0.0)
+    assert memory.arena_bytes == 0

@@ -73,12 +73,13 @@ class Blocking:
         """Whether somebody needs memory that is free only then."""
         self.is_sleep_lacking = lacks
 
-    def tell(self, moved: Sequence[Client], actions: list[Action], yielding: Set[int]) -> None:
+    def tell(self, moved: Sequence[Client], actions: list[Action], yielding: Set[int], resting: Set[int]) -> None:
         """Tells those for whom ``find`` may have changed the answer, where it did; or all holders, where it may be
-        another for other reasons. ``yielding``: those that are to give way when they are idle though nobody waits."""
+        another for other reasons. ``yielding``: those that are to give way when they are idle though nobody waits;
+        ``resting``: when they have been idle for longer."""
         parts = bool(self._turns.parts) or self._holders.has_parts
         others = self._turns.service.limited or self.has_sleepers
-        told_all, self._told_all = self._told_all, parts or bool(yielding or others)
+        told_all, self._told_all = self._told_all, parts or bool(yielding or resting or others)
         if told_all or self._told_all:
             moved = (*moved, *self._holders.holding())
         if not moved:
@@ -87,7 +88,7 @@ class Blocking:
         for client in moved:
             asked = client.number in self.clients or client.number in yielding
             leaves = asked or self._turns.service.is_limited(client.container)
-            rests = not leaves and self._is_to_rest(client)
+            rests = not leaves and (client.number in resting or self._is_to_rest(client))
             # Gangs are told as one.
             is_told = (leaves, rests) == (client.told, client.told_to_rest)
             if client.part is None and client.state is ClientState.HOLDING and not is_told:

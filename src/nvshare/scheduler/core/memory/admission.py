@@ -36,8 +36,8 @@ from nvshare.scheduler.core.memory.requests import Requests, returning
 from nvshare.scheduler.core.memory.view import View
 from nvshare.scheduler.core.records.arenas import (
     AHEAD_SHARE,
+    AT_ONCE_BYTES,
     GRANULE_BYTES,
-    SEGMENT_BYTES,
     Arena,
     can_leave,
     fill,
@@ -320,7 +320,7 @@ class Admission:
             return []
         made: list[GrowArena] = []
         for client, arena, goal in zip(clients, arenas, fill(arenas, left), strict=True):
-            more = min(goal.bytes - arena.bytes, SEGMENT_BYTES, left)
+            more = min(goal.bytes - arena.bytes, AT_ONCE_BYTES, left)
             # Who comes back may have some already, and says so.
             if more > 0 and client.memory.reported and not client.memory.arena_asked_bytes:
                 client.memory.make_arena(more)

@@ -17,7 +17,7 @@ from nvshare.scheduler.core.memory.queue import Ends, Queue
 from nvshare.scheduler.core.memory.requests import Requests
 from nvshare.scheduler.core.memory.together import Short, cramped, lacking_bytes, stays_bytes
 from nvshare.scheduler.core.memory.traffic import Traffic
-from nvshare.scheduler.core.records.arenas import CHUNK_BYTES
+from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, SEGMENT_BYTES
 from nvshare.scheduler.core.records.client import Client, Unit
 from nvshare.scheduler.core.records.host import Host
 from nvshare.scheduler.core.records.memory import UNKNOWN_CONTEXTS
@@ -143,6 +143,12 @@ class Residency:
         self.present.wake(client)
         client.memory.arena_grown(segment_bytes)
         self.host.count(client.memory)
+
+    @property
+    def resting(self) -> set[int]:
+        """Those that have a segment of host memory to give back, which they do only when nothing of theirs runs."""
+        memories = [(number, client.memory) for number, client in self.present.clients.items()]
+        return {number for number, each in memories if each.arena_bytes - each.useful_bytes >= SEGMENT_BYTES}
 
     @property
     def room_bytes(self) -> int:

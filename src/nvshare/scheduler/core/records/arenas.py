@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 GRANULE_BYTES: Final = 2 << 20
-SEGMENT_BYTES: Final = 1 << 30
+SEGMENT_BYTES: Final = 256 << 20
+"""The most that is one segment: several of a client are filled side by side, as the kernel fills a file but once."""
+AT_ONCE_BYTES: Final = 1 << 30
 """The most that is made at once, so that the first one is there soon: filling it takes 0.4 s."""
 CHUNK_BYTES: Final = 64 << 20
 """The most that a client moves as a whole: what is left of its host memory may be too little for the next one."""

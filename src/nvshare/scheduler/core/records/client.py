@@ -191,7 +191,7 @@ class Client:
         self.idle_at = now
 
     def tell(self, *, leaves: bool, rests: bool = False) -> None:
-        """It is told whether somebody waits for it, and whether it is to give way when it is idle for long."""
+        """It is told whether somebody waits for it, and whether it is to give way when it has been idle for longer."""
         self.told, self.told_to_rest = leaves, rests
 
     def ask_to_leave(self, now: float) -> None:

@@ -102,6 +102,8 @@ class Memory:
     """That were copied out since then."""
     spared_bytes: int = 0
     """That ever left without being copied, as it says."""
+    returned_bytes: int = 0
+    """Of all host memory that it ever had, what it gave back, as it says."""
     growth: Growth | None = None
     """Not answered yet."""
     grown_at: float = float("-inf")
@@ -148,16 +150,16 @@ class Memory:
         self.orders.heard(event.order)
         more_bytes = event.out_bytes - self.out_bytes if self.reported else 0
         came_bytes = max(0, -more_bytes - max(0, self.footprint_bytes - event.footprint_bytes))
+        returned_bytes = max(0, event.returned_bytes - self.returned_bytes) if self.reported else 0
         spared_bytes = min(max(0, more_bytes), max(0, event.spared_bytes - self.spared_bytes))
         left_bytes = max(0, more_bytes) - spared_bytes
-        self.spared_bytes = event.spared_bytes
-        self.came_bytes += came_bytes
-        self.left_bytes += left_bytes
+        self.spared_bytes, self.returned_bytes = event.spared_bytes, event.returned_bytes
+        self.came_bytes, self.left_bytes = self.came_bytes + came_bytes, self.left_bytes + left_bytes
         self.footprint_bytes, self.resident_bytes = event.footprint_bytes, event.resident_bytes
         self.out_bytes, self.reported = event.out_bytes, True
-        self.arena_bytes = max(self.arena_bytes, event.arena_bytes - self.arena_asked_bytes)
-        self.usable_bytes = min(event.usable_bytes, event.arena_bytes)
-        self.progress_at = now
+        # What it was sent it may not have heard of, so less than that is not what it gave back.
+        self.arena_bytes = max(0, self.arena_bytes - returned_bytes, event.arena_bytes - self.arena_asked_bytes)
+        self.usable_bytes, self.progress_at = min(event.usable_bytes, event.arena_bytes), now
         if self.orders.are_heard:
             self.admitted_bytes = max(event.footprint_bytes, min(self.admitted_bytes, event.admitted_bytes))
         else:

@@ -20,7 +20,7 @@ from nvshare.scheduler.core.actions import Action, GrowArena, StoreArena
 from nvshare.scheduler.core.clients import Clients
 from nvshare.scheduler.core.device import Device
 from nvshare.scheduler.core.errors import IllegalEvent
-from nvshare.scheduler.core.records.arenas import CHUNK_BYTES, GRANULE_BYTES, SEGMENT_BYTES
+from nvshare.scheduler.core.records.arenas import AT_ONCE_BYTES, CHUNK_BYTES, GRANULE_BYTES
 from nvshare.scheduler.core.records.away import Place
 from nvshare.scheduler.core.records.client import Client
 from nvshare.scheduler.core.records.host import Host
@@ -196,7 +196,7 @@ class Storing:
             memory = self._clients[number][0].memory
             away = memory.away
             away.wait_for(wait)
-            more = min(away.lacking_bytes, SEGMENT_BYTES, free_bytes)
+            more = min(away.lacking_bytes, AT_ONCE_BYTES, free_bytes)
             if more < away.lacking_bytes:
                 more = more // GRANULE_BYTES * GRANULE_BYTES
             if away.is_there and not wait and not away.asked_bytes and more > 0:

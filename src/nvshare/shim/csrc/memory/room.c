@@ -138,7 +138,8 @@ static bool unlock(struct nvs_room_record *room)
 	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
 	if (tell)
 		room->deadline = 0;
-	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING;
+	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING ||
+		(room->state.surplus_at && !room->state.held);
 	nvs_room_unlock_same(&room);
 	if (tell)
 		nvs_device_tell(device, NVS_NEWS_ROOM);
@@ -275,9 +276,15 @@ bool nvs_room_allot(struct nvs_device *device, const struct nvs_frame *frame)
 bool nvs_room_say(struct nvs_device *device, uint64_t now_us, bool before_request,
 		  struct nvs_frame *frame)
 {
-	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_same) = nvs_room_lock(device);
+	struct nvs_room_record *room = nvs_room_lock(device);
+	uint64_t surplus_at = room->state.surplus_at;
+	bool said = nvs_room_state_say(&room->state, now_us, before_request, frame);
+	bool has_surplus = !surplus_at && room->state.surplus_at;
 
-	return nvs_room_state_say(&room->state, now_us, before_request, frame);
+	nvs_room_unlock_same(&room);
+	if (has_surplus)
+		wake(&room->changes, INT_MAX);
+	return said;
 }
 
 uint64_t nvs_room_deadline(struct nvs_device *device)
@@ -376,13 +383,6 @@ void nvs_room_refused(struct nvs_device *device, uint64_t bytes)
 	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_mover) = nvs_room_lock(device);
 
 	nvs_room_state_lack(&room->state, bytes);
-}
-
-void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable)
-{
-	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_look) = nvs_room_lock(device);
-
-	nvs_room_state_set_arena(&room->state, arena, usable);
 }
 
 void nvs_rooms_forked(void)

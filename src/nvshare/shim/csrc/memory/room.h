@@ -162,8 +162,16 @@ bool nvs_room_enter(struct nvs_device *device, uint64_t bytes);
 void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in);
 /* The driver has refused so much that was allowed. */
 void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
-/* The arena: bytes received, and of those ready for copies. */
-void nvs_room_set_arena(struct nvs_device *device, uint64_t arena, uint64_t usable);
+/* See nvs_room_state_set_arena. */
+void nvs_room_set_arena(struct nvs_device *device, uint64_t received, uint64_t offered,
+			uint64_t returned);
+/*
+ * How much host memory is to go back now. `wait_ns`: in what time some may have to; UINT64_MAX: it
+ * is there, or none will.
+ */
+uint64_t nvs_room_surplus(struct nvs_device *device, uint64_t *wait_ns);
+/* That is not possible as it is. */
+void nvs_room_keep_surplus(struct nvs_device *device);
 
 /* In a forked child. */
 void nvs_rooms_forked(void);

@@ -17,6 +17,7 @@
  */
 #define KEEP_US 10000u
 #define HOLDER_KEEP_US 1000000u
+#define SURPLUS_US 5000000u
 #define LEAST_SLACK_BYTES (64ull << 20)
 
 static uint64_t earlier(uint64_t one, uint64_t other)
@@ -116,8 +117,9 @@ static bool news(const struct nvs_room_state *state)
 	       state->said_footprint_bytes != state->footprint_bytes ||
 	       state->said_resident_bytes != resident(state) ||
 	       state->said_fixed_bytes != kept(state) ||
-	       state->said_arena_bytes != state->arena_bytes ||
-	       state->said_usable_bytes != state->usable_bytes ||
+	       state->said_received_bytes != state->received_bytes ||
+	       state->said_offered_bytes != state->offered_bytes ||
+	       state->said_returned_bytes != state->returned_bytes ||
 	       state->said_admitted_bytes != state->admitted_bytes;
 }
 
@@ -152,6 +154,13 @@ static void say_grow(struct nvs_room_state *state, uint64_t now, struct nvs_fram
 	frame->memory.fixed_bytes = state->request_fixed_bytes;
 }
 
+/* It wants nothing, and goes by all that it was told. */
+static bool is_settled(const struct nvs_room_state *state)
+{
+	return !state->wanting && state->answered == state->request &&
+	       state->order == state->heard_order;
+}
+
 /* What was freed is given back, but for some slack; not while more is wanted. */
 static void lower(struct nvs_room_state *state)
 {
@@ -161,24 +170,37 @@ static void lower(struct nvs_room_state *state)
 	state->fixed_admitted_bytes = kept(state);
 	if (keeps_none(state))
 		state->fixed_most_bytes = state->fixed_before_bytes = state->fixed_bytes;
-	if (state->wanting || state->answered != state->request ||
-	    state->order != state->heard_order)
-		return;
-	if (state->admitted_bytes > state->footprint_bytes + 2 * more)
+	if (is_settled(state) && state->admitted_bytes > state->footprint_bytes + 2 * more)
 		state->admitted_bytes = state->footprint_bytes + more;
+}
+
+/*
+ * Host memory beyond what is admitted goes back a while later, since a program may free and
+ * allocate in each of its steps, and making it takes long. Not while more is wanted.
+ */
+static void find_surplus(struct nvs_room_state *state, uint64_t now)
+{
+	if (!is_settled(state) || !nvs_room_state_unneeded(state))
+		state->surplus_at = 0;
+	else if (!state->surplus_at)
+		state->surplus_at = now + SURPLUS_US;
 }
 
 static void say_resident(struct nvs_room_state *state, uint64_t now, struct nvs_frame *frame)
 {
 	lower(state);
+	find_surplus(state, now);
 	frame->type = NVS_RESIDENT;
 	frame->memory.order = state->said_order = state->order;
 	frame->footprint_bytes = state->said_footprint_bytes = state->footprint_bytes;
 	frame->memory.resident_bytes = state->said_resident_bytes = resident(state);
 	frame->memory.fixed_bytes = state->said_fixed_bytes = kept(state);
 	frame->memory.admitted_bytes = state->said_admitted_bytes = state->admitted_bytes;
-	frame->memory.arena_bytes = state->said_arena_bytes = state->arena_bytes;
-	frame->memory.usable_bytes = state->said_usable_bytes = state->usable_bytes;
+	state->said_received_bytes = state->received_bytes;
+	state->said_offered_bytes = state->offered_bytes;
+	frame->memory.segment_bytes = state->said_returned_bytes = state->returned_bytes;
+	frame->memory.arena_bytes = state->received_bytes - state->returned_bytes;
+	frame->memory.usable_bytes = state->offered_bytes - state->returned_bytes;
 	frame->memory.lacking_bytes = state->lacking_bytes;
 	state->lacking_bytes = 0;
 	state->urgent = state->moved = false;

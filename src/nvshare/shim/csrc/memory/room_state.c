@@ -346,8 +346,39 @@ void nvs_room_state_entered(struct nvs_room_state *state, uint64_t bytes, bool i
 	settle(state);
 }
 
-void nvs_room_state_set_arena(struct nvs_room_state *state, uint64_t arena, uint64_t usable)
+/* Host memory */
+
+static uint64_t larger(uint64_t one, uint64_t other)
 {
-	state->arena_bytes = arena;
-	state->usable_bytes = usable;
+	return one > other ? one : other;
+}
+
+void nvs_room_state_set_arena(struct nvs_room_state *state, uint64_t received, uint64_t offered,
+			      uint64_t returned)
+{
+	state->received_bytes = larger(state->received_bytes, received);
+	state->offered_bytes = larger(state->offered_bytes, offered);
+	state->returned_bytes = larger(state->returned_bytes, returned);
+}
+
+uint64_t nvs_room_state_unneeded(const struct nvs_room_state *state)
+{
+	uint64_t arena_bytes = state->received_bytes - state->returned_bytes;
+	/* What was admitted may have been taken back after it was used. */
+	uint64_t needed_bytes = larger(state->admitted_bytes, state->footprint_bytes);
+
+	return arena_bytes > needed_bytes ? arena_bytes - needed_bytes : 0;
+}
+
+uint64_t nvs_room_state_surplus(const struct nvs_room_state *state, uint64_t now)
+{
+	/* The driver may wait for what runs before it lets host memory go. */
+	bool is_due = state->surplus_at && now >= state->surplus_at && !state->held;
+
+	return is_due ? nvs_room_state_unneeded(state) : 0;
+}
+
+void nvs_room_state_keep_surplus(struct nvs_room_state *state)
+{
+	state->surplus_at = 0;
 }

@@ -87,7 +87,9 @@ struct nvs_room_state {
 	uint64_t fixed_bytes;
 	uint64_t fixed_most_bytes, fixed_before_bytes; /* since kept_from, and in the time before */
 	uint64_t kept_from;
-	uint64_t arena_bytes, usable_bytes;
+	/* Host memory: of all that ever came, what could be used, and what was given back. */
+	uint64_t received_bytes, offered_bytes, returned_bytes;
+	uint64_t surplus_at; /* when what is beyond the admitted goes back; 0: nothing is */
 	/* Who waits, and has not been answered. */
 	bool wanting;
 	int wanted_kind; /* enum nvs_room_kind */
@@ -105,7 +107,7 @@ struct nvs_room_state {
 	uint64_t say_at; /* when there may be another one */
 	uint64_t lacking_bytes;
 	uint64_t said_order, said_footprint_bytes, said_resident_bytes, said_fixed_bytes;
-	uint64_t said_admitted_bytes, said_arena_bytes, said_usable_bytes;
+	uint64_t said_admitted_bytes, said_received_bytes, said_offered_bytes, said_returned_bytes;
 };
 
 void nvs_room_state_init(struct nvs_room_state *state);
@@ -166,7 +168,18 @@ void nvs_room_state_left(struct nvs_room_state *state, uint64_t bytes, bool gone
 /* It is about to make device memory for what is out; false: it may not. That is over. */
 bool nvs_room_state_enter(struct nvs_room_state *state, uint64_t bytes);
 void nvs_room_state_entered(struct nvs_room_state *state, uint64_t bytes, bool in);
-void nvs_room_state_set_arena(struct nvs_room_state *state, uint64_t arena, uint64_t usable);
+/*
+ * Of all host memory that ever came, what could be used and what was given back. Threads may say it
+ * in another order than that in which it was so.
+ */
+void nvs_room_state_set_arena(struct nvs_room_state *state, uint64_t received, uint64_t offered,
+			      uint64_t returned);
+/* How much of it is of no use: what may be allocated unasked needs as much. */
+uint64_t nvs_room_state_unneeded(const struct nvs_room_state *state);
+/* How much of it is to go back now. */
+uint64_t nvs_room_state_surplus(const struct nvs_room_state *state, uint64_t now);
+/* That is not possible as it is. */
+void nvs_room_state_keep_surplus(struct nvs_room_state *state);
 
 /*
  * What is to be said now: GROW or RESIDENT with its numbers, and it counts as said; false: nothing.

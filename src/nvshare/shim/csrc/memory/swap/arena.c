@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the arenas. A device's lock protects its segments, its free granules and whose the others
- * are, and every chunk's list of granules; it is not held while the driver is called. Segments are
- * never unmapped: a copy may go on.
+ * are, and every chunk's list of granules; it is not held while the driver is called. A segment is
+ * unmapped only when no chunk has any of it: a copy may go on.
  */
 #define _GNU_SOURCE
 #include "memory/swap/arena.h"
@@ -40,14 +40,11 @@ void nvs_arena_unlock(struct nvs_arena *const *arena)
 void nvs_arena_tell_room(struct nvs_device *device)
 {
 	struct nvs_arena *arena = nvs_arena_lock(device);
-	uint64_t mapped = 0, usable = 0;
+	uint64_t received = arena->received, offered = arena->offered, returned = arena->returned;
 
-	for (size_t i = 0; i < arena->count; i++) {
-		mapped += arena->segments[i].count;
-		usable += arena->segments[i].offered;
-	}
 	nvs_arena_unlock(&arena);
-	nvs_room_set_arena(device, mapped * NVS_GRANULE_BYTES, usable * NVS_GRANULE_BYTES);
+	nvs_room_set_arena(device, received * NVS_GRANULE_BYTES, offered * NVS_GRANULE_BYTES,
+			   returned * NVS_GRANULE_BYTES);
 }
 
 /* Segments */
@@ -69,6 +66,7 @@ void nvs_arena_offer(struct nvs_arena *arena, struct nvs_segment *segment, uint3
 		return;
 	nvs_granules_free(&arena->granules, segment->first + segment->offered,
 			  end - segment->offered);
+	arena->offered += end - segment->offered;
 	segment->offered = end;
 }
 
@@ -78,9 +76,14 @@ void nvs_arena_offer_all(struct nvs_arena *arena)
 		nvs_arena_offer(arena, &arena->segments[i], arena->segments[i].count);
 }
 
+static uint32_t pieces_of(uint32_t granules)
+{
+	return (granules + NVS_PIECE_GRANULES - 1) / NVS_PIECE_GRANULES;
+}
+
 uint32_t nvs_arena_pieces(const struct nvs_arena *arena)
 {
-	return (arena->granules.count + NVS_PIECE_GRANULES - 1) / NVS_PIECE_GRANULES;
+	return pieces_of(arena->granules.count);
 }
 
 struct nvs_segment *nvs_arena_segment(const struct nvs_arena *arena, uint32_t granule)
@@ -99,27 +102,49 @@ char *nvs_arena_granule(const struct nvs_arena *arena, uint32_t granule)
 	return segment->base + (uint64_t)(granule - segment->first) * NVS_GRANULE_BYTES;
 }
 
-/* With the lock held. False: no memory to note it. */
-static bool note(struct nvs_arena *arena, char *base, uint32_t count)
+/* With the lock held: so many granules more, of nobody. False: no memory to note them. */
+static bool lengthen(struct nvs_arena *arena, uint32_t after)
 {
-	uint32_t before = arena->granules.count, words_before = (before + 63) / 64;
-	uint32_t first =
-		(before + NVS_PIECE_GRANULES - 1) / NVS_PIECE_GRANULES * NVS_PIECE_GRANULES;
-	uint32_t after = first + count, words = (after + 63) / 64;
-	uint32_t pieces = (after + NVS_PIECE_GRANULES - 1) / NVS_PIECE_GRANULES;
-	uint32_t pieces_before = nvs_arena_pieces(arena);
+	uint32_t before = arena->granules.count, pieces_before = nvs_arena_pieces(arena);
+	uint32_t words_before = (before + 63) / 64, words = (after + 63) / 64;
 
-	if (!grow(&arena->segments, sizeof(*arena->segments), arena->count + 1) ||
-	    !grow(&arena->owners, sizeof(*arena->owners), after) ||
+	if (!grow(&arena->owners, sizeof(*arena->owners), after) ||
 	    !grow(&arena->memory, sizeof(*arena->memory), after) ||
-	    !grow(&arena->pieces, sizeof(*arena->pieces), pieces) ||
+	    !grow(&arena->pieces, sizeof(*arena->pieces), pieces_of(after)) ||
 	    !grow(&arena->granules.words, sizeof(uint64_t), words))
 		return false;
 	memset(arena->owners + before, 0, (after - before) * sizeof(*arena->owners));
 	memset(arena->memory + before, NVS_GRANULE_HERE, after - before);
-	memset(arena->pieces + pieces_before, NVS_PIECE_UNKNOWN, pieces - pieces_before);
+	memset(arena->pieces + pieces_before, NVS_PIECE_NONE, pieces_of(after) - pieces_before);
 	memset(arena->granules.words + words_before, 0, (words - words_before) * sizeof(uint64_t));
 	arena->granules.count = after;
+	return true;
+}
+
+/*
+ * With the lock held: the first of so many granules that begin where a piece does, and of which
+ * there is no memory: of a segment that was given back, or behind all others.
+ */
+static uint32_t find_place(const struct nvs_arena *arena, uint32_t count)
+{
+	uint32_t pieces = nvs_arena_pieces(arena), first = 0;
+
+	for (uint32_t piece = 0; piece < pieces && piece - first < pieces_of(count); piece++)
+		if (arena->pieces[piece] != NVS_PIECE_NONE)
+			first = piece + 1;
+	return first * NVS_PIECE_GRANULES;
+}
+
+/* With the lock held. False: no memory to note it. */
+static bool note(struct nvs_arena *arena, char *base, uint32_t count)
+{
+	uint32_t first = find_place(arena, count), end = first + count;
+
+	if (!grow(&arena->segments, sizeof(*arena->segments), arena->count + 1) ||
+	    (end > arena->granules.count && !lengthen(arena, end)))
+		return false;
+	memset(arena->pieces + first / NVS_PIECE_GRANULES, NVS_PIECE_UNKNOWN, pieces_of(count));
+	arena->received += count;
 	arena->segments[arena->count++] =
 		(struct nvs_segment){ .base = base, .first = first, .count = count };
 	if (arena->refused)
@@ -196,14 +221,19 @@ static void drop(struct nvs_arena *arena, struct nvs_chunk *chunk)
 	chunk->granules = NULL;
 }
 
+/* With the lock held: a chunk that is on the device has no host copy any more. */
+static void take_away(struct nvs_arena *arena, struct nvs_chunk *chunk)
+{
+	chunk->host_copy = false;
+	drop(arena, chunk);
+}
+
 /* With the lock held: takes spare ones away until so many are free. */
 static void steal(struct nvs_arena *arena, uint32_t count)
 {
 	for (uint32_t i = 0; i < arena->granules.count && arena->granules.free < count; i++)
-		if (arena->owners[i].spare) {
-			arena->owners[i].chunk->host_copy = false;
-			drop(arena, arena->owners[i].chunk);
-		}
+		if (arena->owners[i].spare)
+			take_away(arena, arena->owners[i].chunk);
 }
 
 /* With the lock held. */
@@ -261,6 +291,71 @@ void nvs_arena_give(struct nvs_chunk *chunk)
 	drop(arena, chunk);
 }
 
+/* What goes back */
+
+/* With the lock held: how many granules of a segment chunks on the device have; UINT32_MAX: it
+ * can't go. */
+static uint32_t spare_of(const struct nvs_arena *arena, const struct nvs_segment *segment)
+{
+	uint32_t spare = 0;
+
+	if (segment->offered < segment->count)
+		return UINT32_MAX;
+	for (uint32_t i = segment->first; i < segment->first + segment->count; i++) {
+		if (arena->memory[i] != NVS_GRANULE_HERE ||
+		    (arena->owners[i].chunk && !arena->owners[i].spare))
+			return UINT32_MAX;
+		spare += arena->owners[i].spare;
+	}
+	return spare;
+}
+
+bool nvs_arena_take_out(const struct nvs_device *device, uint64_t most, struct nvs_segment *taken)
+{
+	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = arena->count; i-- > 0;) {
+		const struct nvs_segment *segment = arena->segments + i;
+		uint32_t spare = (uint64_t)segment->count * NVS_GRANULE_BYTES > most
+					 ? UINT32_MAX
+					 : spare_of(arena, segment);
+
+		if (spare < least) {
+			least = spare;
+			*taken = *segment;
+		}
+	}
+	if (least == UINT32_MAX)
+		return false;
+	for (uint32_t i = taken->first; i < taken->first + taken->count; i++)
+		if (arena->owners[i].spare)
+			take_away(arena, arena->owners[i].chunk);
+	nvs_granules_withdraw(&arena->granules, taken->first, taken->count);
+	return true;
+}
+
+void nvs_arena_put_in(const struct nvs_device *device, const struct nvs_segment *taken)
+{
+	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
+
+	nvs_granules_free(&arena->granules, taken->first, taken->count);
+}
+
+void nvs_arena_give_back(struct nvs_device *device, const struct nvs_segment *taken)
+{
+	struct nvs_arena *arena = nvs_arena_lock(device);
+	struct nvs_segment *segment = nvs_arena_segment(arena, taken->first);
+
+	memset(arena->pieces + taken->first / NVS_PIECE_GRANULES, NVS_PIECE_NONE,
+	       pieces_of(taken->count));
+	*segment = arena->segments[--arena->count];
+	arena->returned += taken->count;
+	nvs_arena_unlock(&arena);
+	munmap(taken->base, (uint64_t)taken->count * NVS_GRANULE_BYTES);
+	nvs_arena_tell_room(device);
+}
+
 /* For who sleeps */
 
 bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **list, uint32_t *count)
@@ -288,11 +383,8 @@ bool nvs_arena_contents(const struct nvs_device *device, struct nvs_content **li
 uint64_t nvs_arena_bytes(const struct nvs_device *device)
 {
 	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
-	uint64_t granules = 0;
 
-	for (size_t i = 0; i < arena->count; i++)
-		granules += arena->segments[i].count;
-	return granules * NVS_GRANULE_BYTES;
+	return (arena->received - arena->returned) * NVS_GRANULE_BYTES;
 }
 
 void nvs_arenas_forked(void)

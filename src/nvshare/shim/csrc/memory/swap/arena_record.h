@@ -29,7 +29,8 @@ struct nvs_granule_owner {
 
 /* What the driver knows of a piece. */
 enum nvs_piece {
-	NVS_PIECE_UNKNOWN = 0,
+	NVS_PIECE_NONE = 0, /* there is no memory, but of a segment that may still come */
+	NVS_PIECE_UNKNOWN,
 	NVS_PIECE_REGISTERED,
 	NVS_PIECE_UNSURE /* it was registered in a context that may have ended */
 };
@@ -50,14 +51,24 @@ struct nvs_arena {
 	uint8_t *memory;		  /* enum nvs_granule_memory, of each granule */
 	uint8_t *pieces;		  /* enum nvs_piece, of NVS_PIECE_GRANULES granules each */
 	uint32_t spare;			  /* granules that are owned, and another chunk may have */
-	bool refused;			  /* the driver registers nothing more; said so */
-	bool leaves;			  /* the mover is to take all back that the driver knows */
+	/* Granules: of all that ever came, those that chunks could have, and that were given back.
+	 */
+	uint64_t received, offered, returned;
+	bool refused; /* the driver registers nothing more; said so */
+	bool leaves;  /* the mover is to take all back that the driver knows */
 };
 
 struct nvs_arena *nvs_arena_lock(const struct nvs_device *device);
 void nvs_arena_unlock(struct nvs_arena *const *arena);
 /* With the lock held. */
 uint32_t nvs_arena_pieces(const struct nvs_arena *arena);
+/*
+ * A segment of at most so many bytes that no chunk needs, which nobody gets any granules of from
+ * here on; false: there is none. It is put in again, or given back. For the mover.
+ */
+bool nvs_arena_take_out(const struct nvs_device *device, uint64_t most, struct nvs_segment *taken);
+void nvs_arena_put_in(const struct nvs_device *device, const struct nvs_segment *taken);
+void nvs_arena_give_back(struct nvs_device *device, const struct nvs_segment *taken);
 /* The granules before `end` are there for chunks. */
 void nvs_arena_offer(struct nvs_arena *arena, struct nvs_segment *segment, uint32_t end);
 /* All can be used, though not all is registered. */

@@ -23,6 +23,13 @@ void nvs_granules_free(struct nvs_granules *granules, uint32_t first, uint32_t c
 	granules->free += count;
 }
 
+void nvs_granules_withdraw(struct nvs_granules *granules, uint32_t first, uint32_t count)
+{
+	for (uint32_t granule = first; granule < first + count; granule++)
+		granules->words[granule / WORD_BITS] &= ~bit_of(granule);
+	granules->free -= count;
+}
+
 /* The next one that is free, `count` of all: none. */
 static uint32_t next_free(const struct nvs_granules *granules, uint32_t from)
 {

@@ -19,6 +19,8 @@ struct nvs_granules {
 
 /* From `first` on, so many are free from now on, and were not. */
 void nvs_granules_free(struct nvs_granules *granules, uint32_t first, uint32_t count);
+/* From `first` on, so many are not free from now on, and all were. */
+void nvs_granules_withdraw(struct nvs_granules *granules, uint32_t first, uint32_t count);
 /*
  * Takes so many into `list`, ascending: one run if there is one, else the first that are free.
  * False: there are not enough, and nothing was taken.

@@ -29,6 +29,7 @@
 #include "memory/swap/chunks.h"
 #include "memory/swap/flights.h"
 #include "memory/swap/pieces.h"
+#include "memory/swap/surplus.h"
 #include "process/thread.h"
 
 #define FIRST_PAUSE_NS 1000000u
@@ -232,11 +233,32 @@ static enum nvs_room_move next_move(const struct mover *mover)
 
 static bool idle(const struct mover *mover)
 {
+	uint64_t wait;
+
 	if (atomic_load(&nvs_door_state) != NVS_DOOR_OPEN)
 		return true;
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return next_move(mover) != NVS_ROOM_BRING_OUT;
-	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device);
+	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device) &&
+	       !nvs_room_surplus(mover->device, &wait);
+}
+
+/* What the scheduler has not admitted needs no host memory. */
+static bool give_back(struct mover *mover)
+{
+	struct nvs_device *device = mover->device;
+	uint64_t wait, surplus = nvs_room_surplus(device, &wait);
+	bool gone = false;
+
+	if (!surplus)
+		return false;
+	if (nvs_copies_begin(&mover->flights.copies, device)) {
+		gone = nvs_surplus_give_back(device, surplus);
+		nvs_copies_end(&mover->flights.copies);
+	}
+	if (!gone)
+		nvs_room_keep_surplus(device);
+	return gone;
 }
 
 /*
@@ -250,8 +272,9 @@ static bool work(struct mover *mover)
 
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return move == NVS_ROOM_BRING_OUT && abandon(mover);
-	if ((move == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device)) ||
-	    !nvs_copies_begin(&mover->flights.copies, mover->device))
+	if (move == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device))
+		return give_back(mover);
+	if (!nvs_copies_begin(&mover->flights.copies, mover->device))
 		return false;
 	worked = (move != NVS_ROOM_NOTHING && transfer(mover, move == NVS_ROOM_BRING_OUT)) ||
 		 nvs_pieces_register(mover->device);
@@ -282,7 +305,7 @@ static bool take_back(struct mover *mover)
 		return false;
 	nvs_door_pass();
 	if (nvs_copies_begin(&mover->flights.copies, device)) {
-		nvs_pieces_unregister(device);
+		nvs_pieces_unregister(device, 0, UINT32_MAX);
 		nvs_copies_end(&mover->flights.copies);
 	}
 	nvs_door_leave();
@@ -312,7 +335,7 @@ static bool begin(void)
 static void *run(void *argument)
 {
 	struct mover *mover = argument;
-	uint64_t pause = FIRST_PAUSE_NS;
+	uint64_t pause = FIRST_PAUSE_NS, wait;
 
 	if (!begin())
 		return NULL;
@@ -322,7 +345,8 @@ static void *run(void *argument)
 		if (take_back(mover) || work_inside(mover)) {
 			pause = FIRST_PAUSE_NS;
 		} else if (idle(mover)) {
-			nvs_room_wait(mover->device, changes, UINT64_MAX);
+			nvs_room_surplus(mover->device, &wait);
+			nvs_room_wait(mover->device, changes, wait);
 			pause = FIRST_PAUSE_NS;
 		} else {
 			nvs_room_wait(mover->device, changes, pause);

@@ -26,7 +26,9 @@ struct place {
 /* With the lock held. */
 static bool is_to_be_registered(const struct nvs_arena *arena, uint32_t piece)
 {
-	return arena->pieces[piece] != NVS_PIECE_REGISTERED && !arena->refused && !arena->leaves;
+	return (arena->pieces[piece] == NVS_PIECE_UNKNOWN ||
+		arena->pieces[piece] == NVS_PIECE_UNSURE) &&
+	       !arena->refused && !arena->leaves;
 }
 
 /* With the lock held. */
@@ -143,21 +145,23 @@ void nvs_pieces_register_again(struct nvs_device *device)
 
 /* Taking them back */
 
-static bool next_known(const struct nvs_device *device, uint32_t *piece)
+/* The first from there on that the driver knows; false: none before `end`. */
+static bool next_known(const struct nvs_device *device, uint32_t *piece, uint32_t end)
 {
 	struct nvs_arena *arena NVS_ENDS(nvs_arena_unlock) = nvs_arena_lock(device);
 
-	for (*piece = 0; *piece < nvs_arena_pieces(arena); ++*piece)
-		if (arena->pieces[*piece] != NVS_PIECE_UNKNOWN)
+	for (; *piece < end && *piece < nvs_arena_pieces(arena); ++*piece)
+		if (arena->pieces[*piece] == NVS_PIECE_REGISTERED ||
+		    arena->pieces[*piece] == NVS_PIECE_UNSURE)
 			return true;
 	return false;
 }
 
 bool nvs_pieces_known(const struct nvs_device *device)
 {
-	uint32_t piece;
+	uint32_t piece = 0;
 
-	return next_known(device, &piece);
+	return next_known(device, &piece, UINT32_MAX);
 }
 
 bool nvs_pieces_leave(const struct nvs_device *device)
@@ -174,12 +178,11 @@ static void forget(struct nvs_device *device, uint32_t piece)
 	arena->pieces[piece] = NVS_PIECE_UNKNOWN;
 }
 
-void nvs_pieces_unregister(struct nvs_device *device)
+bool nvs_pieces_unregister(struct nvs_device *device, uint32_t piece, uint32_t end)
 {
 	CUresult result = CUDA_SUCCESS;
-	uint32_t piece;
 
-	while (result == CUDA_SUCCESS && next_known(device, &piece)) {
+	while (result == CUDA_SUCCESS && next_known(device, &piece, end)) {
 		result = NVS_CALL(cuMemHostUnregister, place_of(device, piece).base);
 		/* It was registered in a context that has ended. */
 		if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
@@ -190,6 +193,7 @@ void nvs_pieces_unregister(struct nvs_device *device)
 	if (result != CUDA_SUCCESS)
 		nvs_debug("device %d: the driver does not let go of host memory (error %d)",
 			  device->ordinal, (int)result);
+	return result == CUDA_SUCCESS;
 }
 
 void nvs_pieces_have_left(struct nvs_device *device)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct nvs_chunk;
 struct nvs_device;
@@ -23,8 +24,8 @@ bool nvs_pieces_register(struct nvs_device *device);
 void nvs_pieces_register_of(const struct nvs_chunk *chunk);
 /* The context in which pieces were registered may have ended: they are registered again. */
 void nvs_pieces_register_again(struct nvs_device *device);
-/* The driver knows none any more, as far as it lets them go. */
-void nvs_pieces_unregister(struct nvs_device *device);
+/* The driver knows none of those before `end` any more; false: it does not let them go. */
+bool nvs_pieces_unregister(struct nvs_device *device, uint32_t piece, uint32_t end);
 /* That was tried, or could not be: from here on there are pieces to register. */
 void nvs_pieces_have_left(struct nvs_device *device);
 
