@@ -80,22 +80,34 @@ def test_a_copy_of_what_is_on_the_device_keeps_none(start_swapping: Start, fake_
     reads(program, peer, "a")
 
 
-def test_it_stays_while_the_program_has_its_turn(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
-    """The driver might wait for what runs before it lets host memory go, and the program with it."""
-    program = start_swapping()
-    peer = reach_registered(program, fake_scheduler, arena=0)
-    has_arena(peer, TWO)
-    reach_allocated(program, peer, "a", CHUNK)
+def time_passes(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
+    """As much as it takes until another program gives back what it is sent from now on."""
+    peer = reach_registered(start_swapping(), fake_scheduler, arena=0)
+    has_arena(peer, CHUNK)
+    peer.heard(arena_bytes=0, returned_bytes=CHUNK)
+
+
+@pytest.mark.parametrize("other_gpu", [False, True])
+def test_it_stays_during_a_turn(start_swapping: Start, fake_scheduler: FakeScheduler, *, other_gpu: bool) -> None:
+    """On any GPU: the driver might wait for what runs before it lets host memory go, and the program with it."""
+    program = start_swapping(**{paths.SIMGPU_DEVICES: "2x4GiB"})
+    peer = holder = reach_registered(program, fake_scheduler, arena=0)
+    if other_gpu:
+        program.begin("use 1")
+        holder = MemoryPeer(fake_scheduler.register())
+        holder.grow()
+        assert program.answer() == "0"
+    reach_allocated(program, holder, "a", CHUNK)
     program.begin("write a a")
-    peer.grant()
+    holder.grant()
     assert program.answer() == "0"
     has_arena(peer, TWO)
-    # What was sent later is said later, so nothing went back before.
-    program.begin(f"alloc b {CHUNK}")
-    peer.grow()
-    assert program.answer() == "0"
-    peer.heard(footprint_bytes=TWO, arena_bytes=2 * TWO, returned_bytes=0)
-    peer.take_back()
+    time_passes(start_swapping, fake_scheduler)
+    assert program.do("use 0") == "0"
+    reach_allocated(program, peer, "b", CHUNK)
+    assert (peer.resident.arena_bytes, peer.resident.returned_bytes) == (TWO, 0)
+    holder.take_back()
+    has_arena(peer, TWO)
     peer.heard(arena_bytes=TWO, returned_bytes=TWO)
 
 

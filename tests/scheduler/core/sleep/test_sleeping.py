@@ -175,6 +175,9 @@ def test_the_operator_is_told_why_it_never_sleeps() -> None:
 def test_who_is_asked_while_it_holds_sleeps_when_it_rests() -> None:
     """And is told to rest, since nobody waits."""
     table = sleepers("A")
+    # It would be told for host memory that is to go back, too.
+    table.gives_back("A", 99)
+    table.has("A", 1, 1)
     table.asks("A")
     table.has("A", 1, 1)
     actions = table.core.handle(SleepAsked(ord("A")), 0.0)

@@ -372,7 +372,7 @@ uint64_t nvs_room_state_unneeded(const struct nvs_room_state *state)
 
 uint64_t nvs_room_state_surplus(const struct nvs_room_state *state, uint64_t now)
 {
-	/* The driver may wait for what runs before it lets host memory go. */
+	/* What runs stands in the way (surplus.c). */
 	bool is_due = state->surplus_at && now >= state->surplus_at && !state->held;
 
 	return is_due ? nvs_room_state_unneeded(state) : 0;

@@ -12,6 +12,7 @@ struct nvs_device;
 
 /*
  * Gives back one segment of at most so many bytes that no chunk needs; a chunk that is on the
- * device loses its host copy for it. False: there is none, or the driver does not let it go.
+ * device loses its host copy for it. False: there is none, the driver does not let it go, or
+ * something may run.
  */
 bool nvs_surplus_give_back(struct nvs_device *device, uint64_t most);
