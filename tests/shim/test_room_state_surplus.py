@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.c_parts import lib
 from tests.shim.room_state_model import MOVABLE, UP, Room
 
-SURPLUS_US = 5_000_000
+SURPLUS_US = 10_000_000
 
 
 def with_arena(admitted: int, *, received: int = 10) -> Room:

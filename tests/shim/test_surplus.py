@@ -9,12 +9,20 @@ import pytest
 
 from nvshare import paths
 from nvshare.protocol import wire
+from tests.polling import poll_until
 from tests.shim.controlled_program import ControlledProgram
 from tests.shim.fake_scheduler import FakeScheduler
+from tests.shim.lock_server import TIMEOUT
 from tests.shim.memory_peer import CHUNK, MemoryPeer
 from tests.shim.swapping import Start, reach_allocated, reach_registered, reach_written
 
 TWO = 2 * CHUNK
+
+
+def patient(peer: MemoryPeer) -> MemoryPeer:
+    """Waits for longer than what is to go back stays."""
+    peer.peer.connection.settimeout(6 * TIMEOUT)
+    return peer
 
 
 def segments_of(program: ControlledProgram) -> int:
@@ -42,7 +50,7 @@ def test_what_was_freed_needs_no_host_memory(start_swapping: Start, fake_schedul
     """Six chunks are out, and four of them are freed: of three segments one goes back, as what is admitted and not
     used has host memory too. What comes then takes its place."""
     program = start_swapping()
-    peer = reach_registered(program, fake_scheduler, arena=0)
+    peer = patient(reach_registered(program, fake_scheduler, arena=0))
     has_arena(peer, TWO, TWO, TWO)
     for name in "abc":
         reach_written(program, peer, name, TWO)
@@ -68,7 +76,7 @@ def test_what_was_freed_needs_no_host_memory(start_swapping: Start, fake_schedul
 def test_a_copy_of_what_is_on_the_device_keeps_none(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
     """It is made again when that leaves."""
     program = start_swapping()
-    peer = reach_registered(program, fake_scheduler, arena=0)
+    peer = patient(reach_registered(program, fake_scheduler, arena=0))
     has_arena(peer, CHUNK)
     reach_written(program, peer, "a", CHUNK)
     peer.out_and_back(CHUNK)
@@ -82,7 +90,7 @@ def test_a_copy_of_what_is_on_the_device_keeps_none(start_swapping: Start, fake_
 
 def time_passes(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
     """As much as it takes until another program gives back what it is sent from now on."""
-    peer = reach_registered(start_swapping(), fake_scheduler, arena=0)
+    peer = patient(reach_registered(start_swapping(), fake_scheduler, arena=0))
     has_arena(peer, CHUNK)
     peer.heard(arena_bytes=0, returned_bytes=CHUNK)
 
@@ -91,7 +99,7 @@ def time_passes(start_swapping: Start, fake_scheduler: FakeScheduler) -> None:
 def test_it_stays_during_a_turn(start_swapping: Start, fake_scheduler: FakeScheduler, *, other_gpu: bool) -> None:
     """On any GPU: the driver might wait for what runs before it lets host memory go, and the program with it."""
     program = start_swapping(**{paths.SIMGPU_DEVICES: "2x4GiB"})
-    peer = holder = reach_registered(program, fake_scheduler, arena=0)
+    peer = holder = patient(reach_registered(program, fake_scheduler, arena=0))
     if other_gpu:
         program.begin("use 1")
         holder = MemoryPeer(fake_scheduler.register())
@@ -117,7 +125,7 @@ def test_the_driver_does_not_let_it_go(
 ) -> None:
     """Then it stays, and is used; it goes when that works and something else has happened."""
     program = start_swapping(**{paths.DEBUG: "1"})
-    peer = reach_registered(program, fake_scheduler, arena=0)
+    peer = patient(reach_registered(program, fake_scheduler, arena=0))
 
     def answers(command: str) -> str:
         """It asks why it waits for its turn, too, so that it can log that."""
@@ -132,7 +140,8 @@ def test_the_driver_does_not_let_it_go(
     fail(program, "cuMemHostUnregister", 999)
     has_arena(peer, CHUNK, CHUNK, CHUNK)
     reach_allocated(program, peer, "a", CHUNK)
-    program.said("the driver does not let go of host memory (error 999)")
+    said = "the driver does not let go of host memory (error 999)"
+    poll_until(lambda: any(said in line for line in program.errors), "it was tried", 6 * TIMEOUT)
     reach_allocated(program, peer, "b", TWO)
     assert [answers(f"write {name} {name}") for name in "ab"] == ["0", "0"]
     peer.out_and_back(3 * CHUNK)

@@ -17,7 +17,7 @@
  */
 #define KEEP_US 10000u
 #define HOLDER_KEEP_US 1000000u
-#define SURPLUS_US 5000000u
+#define SURPLUS_US 10000000u
 #define LEAST_SLACK_BYTES (64ull << 20)
 
 static uint64_t earlier(uint64_t one, uint64_t other)
