@@ -156,7 +156,8 @@ def test_a_damaged_file(serve: Serve, process: ClientProcess) -> None:
     scheduler = serve()
     comes(process, scheduler)
     until(scheduler)
-    assert len(scheduler.logged("annotations count when the node agent tells them again: their file is damaged")) == 1
+    said = "annotations count when the node agent tells them again: their file can't be used"
+    assert len(scheduler.logged(said)) == 1
     annotates(scheduler, weight=3.0)
     until(scheduler, weight=3.0, by_annotation=["weight"])
 

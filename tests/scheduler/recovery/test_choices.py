@@ -110,6 +110,20 @@ def test_a_damaged_file_is_one_warning(tmp_path: Path, text: str) -> None:
     assert [call.method_name for call in lines.calls] == ["warning"]
 
 
+def test_what_a_newer_version_wrote(tmp_path: Path) -> None:
+    """The warning says what to do, and what is not understood."""
+    path = tmp_path / "choices.json"
+    path.write_text(json.dumps({"options": {"policy": "auto"}, "policies": {}, "policies_before_off": {}}))
+    with structlog.testing.capture_logs() as lines:
+        Choices(path, Settings(), structlog.get_logger())
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        (
+            "what was set before is lost: set it again",
+            "another version of nvshare wrote it, or it is damaged: 'quantum_seconds' is missing",
+        )
+    ]
+
+
 def test_what_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     """A full disk is no reason to end."""
     lines = structlog.testing.CapturingLogger()

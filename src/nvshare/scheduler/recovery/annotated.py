@@ -54,12 +54,12 @@ class Annotated:
         """Pods without annotations are told of, too."""
         self._pods: frozenset[str] = frozenset()
         try:
-            self._terms, self._claimed = _read(documents.read(path))
+            self._terms, self._claimed = documents.read(path, _read)
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except documents.DocumentError as error:
             log.warning(
-                "annotations count when the node agent tells them again: their file is damaged",
+                "annotations count when the node agent tells them again: their file can't be used",
                 path=str(path),
                 reason=str(error),
             )

@@ -40,15 +40,14 @@ class Choices:
         self.unwritten = ""
         """Why the last choice could not be written; empty: it was."""
         try:
-            document = documents.read(path)
-            self._read(document)
+            former_options = documents.read(path, self._read)
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("what was set before is lost: its file is damaged", path=str(path), reason=str(error))
+        except documents.DocumentError as error:
+            log.warning("what was set before is lost: set it again", path=str(path), reason=str(error))
             self.policies, self.quanta, self.policies_before_off, self.terms = {}, {}, {}, {}
             return
-        if document["options"] != self._shown_options():
+        if former_options != self._shown_options():
             # What these options took the place of does not come back with the former ones.
             self.save()
 
@@ -110,7 +109,8 @@ class Choices:
     def _shown_options(self) -> dict[str, str | float]:
         return {"policy": self._options.policy.value, "quantum_seconds": self._options.quantum_seconds}
 
-    def _read(self, document: Any) -> None:
+    def _read(self, document: Any) -> Any:
+        """Takes what counts of a document; the options that it was written with."""
         if document["options"]["policy"] == self._options.policy.value:
             self.policies = _policies(document["policies"])
             self.policies_before_off = _policies(document["policies_before_off"])
@@ -127,6 +127,7 @@ class Choices:
             self._log.info(
                 "what was set before counts", policies=policies, quanta=quanta, containers=sorted(self.terms)
             )
+        return document["options"]
 
 
 def _choose(chosen: dict[str | None, Value], value: Value, device: str | None) -> None:

@@ -6,6 +6,7 @@ One that lost its connection is another client when it is back, of this schedule
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from nvshare.log import Log
 from nvshare.scheduler.pods.processes import lives
@@ -22,17 +23,15 @@ class Contexts:
         self._log = log
         self._bytes: dict[Process, int] = {}
         try:
-            for device, pid, started, size in documents.read(path):
-                self._bytes[Process(str(device), int(pid), int(started))] = int(size)
+            self._bytes = documents.read(path, _read)
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError) as error:
+        except documents.DocumentError as error:
             log.warning(
-                "twice as much as is assumed of a context is kept free for each process that sleeps: a file is damaged",
+                "twice what is assumed of a context is kept free for each process that sleeps: a file can't be used",
                 path=str(path),
                 reason=str(error),
             )
-            self._bytes.clear()
 
     def of(self, process: Process) -> int | None:
         """How many bytes the context of a process takes on a device; None: it is not known."""
@@ -60,3 +59,7 @@ class Contexts:
                 path=str(self._path),
                 reason=error.strerror,
             )
+
+
+def _read(document: Any) -> dict[Process, int]:
+    return {Process(str(device), int(pid), int(started)): int(size) for device, pid, started, size in document}

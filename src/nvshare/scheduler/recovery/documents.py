@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from nvshare.regular_files import read_regular
 from nvshare.scheduler.core.terms import Priority, SleepWhen, WhenFull
 from nvshare.scheduler.some_terms import SomeTerms
 
+Read = TypeVar("Read")
+
 _MOST_BYTES: Final = 64 << 20
 """What a node with as many clients as there may be leaves is far smaller."""
 
 
-def read(path: Path) -> Any:
-    """What was written there; OSError when that can't be read, ValueError when it is no document."""
+class DocumentError(Exception):
+    """A file is there and can't be used; the text says why."""
+
+
+def read(path: Path, understood: Callable[[Any], Read]) -> Read:
+    """What ``understood`` makes of the document that was written there. FileNotFoundError, DocumentError.
+
+    Of what has another form than it expects ``understood`` raises what Python raises, or a ValueError with words.
+    """
     try:
-        return json.loads(read_regular(path, _MOST_BYTES))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        document = json.loads(read_regular(path, _MOST_BYTES))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DocumentError(f"it can't be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise DocumentError("it is damaged: it is nested too deeply") from error
+    except ValueError as error:
+        raise DocumentError(f"it is damaged: {error}") from error
+    try:
+        return understood(document)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise DocumentError(f"another version of nvshare wrote it, or it is damaged: {_words(error)}") from error
 
 
 def write(path: Path, document: Any) -> None:
@@ -39,8 +60,20 @@ def write(path: Path, document: Any) -> None:
 
 
 def some_terms(said: Any) -> SomeTerms:
-    """The terms that ``SomeTerms.said`` wrote; ValueError, TypeError, KeyError or AttributeError if it did not."""
+    """The terms that ``SomeTerms.said`` wrote; ValueError, TypeError or AttributeError if it did not."""
+    if unknown := sorted(said.keys() - {field.name for field in fields(SomeTerms)}):
+        raise ValueError(f"{unknown[0]!r} is not known here")
     kinds = {"priority": Priority, "when_full": WhenFull, "sleep": SleepWhen}
     terms = SomeTerms(**{name: kinds[name](value) if name in kinds else value for name, value in said.items()})
     terms.check()
     return terms
+
+
+def _words(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"{error} is missing"
+        case ValueError():
+            return str(error)
+        case _:
+            return "it has another form"

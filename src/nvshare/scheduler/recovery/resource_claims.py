@@ -78,12 +78,12 @@ class ResourceClaims:
         self.calls = 0
         """How often they were told since the scheduler started."""
         try:
-            self._take(_read(documents.read(path)))
+            self._take(documents.read(path, _read))
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except documents.DocumentError as error:
             log.warning(
-                "claims count when the device plugin tells them again: their file is damaged",
+                "claims count when the device plugin tells them again: their file can't be used",
                 path=str(path),
                 reason=str(error),
             )
