@@ -124,9 +124,10 @@ def test_a_folder_without_files(run_dir: RunDir, tmp_path: Path, place: str) -> 
     assert list(begun.iterdir()) == []
 
 
-def test_output_in_the_way(run_dir: RunDir, tmp_path: Path) -> None:
-    """A place that can't be written is said before the jobs run."""
+@pytest.mark.parametrize("place", ["file", "/proc/self"])
+def test_output_in_the_way(run_dir: RunDir, tmp_path: Path, place: str) -> None:
+    """A place that can't be written is said before the jobs run, also a folder that takes no files."""
     (tmp_path / "file").write_text("")
-    done = ctl(run_dir, "demo", "--output", str(tmp_path / "file"))
-    assert done.returncode == 1
+    done = ctl(run_dir, "demo", "--output", str(tmp_path / place))
+    assert (done.returncode, done.stdout) == (1, "")
     assert "choose another --output" in done.stderr

@@ -22,8 +22,10 @@ def folder(output: Path) -> Iterator[None]:
     try:
         new = [place for place in (output, *output.parents) if not place.exists()]
         output.mkdir(parents=True, exist_ok=True)
+        # What can't be written is said now, and not after all that is to be seen.
+        tempfile.TemporaryFile(dir=output).close()
     except OSError as error:
-        raise DemoError(f"{output} can't be made ({error.strerror}); choose another --output") from error
+        raise DemoError(f"no files can be made in {output} ({error.strerror}); choose another --output") from error
     try:
         yield
     finally:
