@@ -57,7 +57,7 @@ def test_settings(tmp_path: Path, make: Callable[[Path], None], why: str) -> Non
     """One line, at once, with the option that helps; as one of several configurations there is nothing in it."""
     file = tmp_path / "config"
     make(file)
-    with pytest.raises(ConfigurationError, match=rf"^{file}: {why}: name an existing file with --config$"):
+    with pytest.raises(ConfigurationError, match=rf"^{file}: {why}: name a file with --config that can be read$"):
         load({}, {}, file)
     assert Choice(tmp_path, "config", tmp_path / "none").look().content is None
 

@@ -125,6 +125,8 @@ def _own_terminal() -> None:
         ("/dev/null", 126, "permission denied"),
         ("/", 126, "directory"),
         ("", 127, "cannot execute '': no such command in PATH"),
+        ("python train.py" * 100, 126, "File name too long"),
+        ("/" + "x" * 300, 126, "File name too long"),
     ],
 )
 def test_cannot_execute(run_dir: RunDir, name: str, code: int, said: str) -> None:
@@ -133,6 +135,7 @@ def test_cannot_execute(run_dir: RunDir, name: str, code: int, said: str) -> Non
     assert done.returncode == code
     assert done.stderr.startswith(f"nvshare-ctl: cannot execute {name}")
     assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_wrong_format(run_dir: RunDir, tmp_path: Path) -> None:

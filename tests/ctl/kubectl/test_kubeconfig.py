@@ -83,6 +83,17 @@ def test_no_file(variable: str | None, options: tuple[str, ...], missing: str) -
     )
 
 
+def test_a_file_that_can_not_be_looked_at(kubeconfig: Path) -> None:
+    """It may be there: the reason is said, and not that there is none."""
+    place = kubeconfig.with_name("x" * 300)
+    done = plugin(f"/nowhere:{place}", "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: {place} can't be read: File name too long; "
+        "name another with --kubeconfig\n"
+    )
+
+
 @pytest.mark.usefixtures("cluster")
 def test_which_of_several_files(kubeconfig: Path) -> None:
     """The one that is no kubeconfig is named; one that is not there is left out, as by kubectl."""

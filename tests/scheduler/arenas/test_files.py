@@ -118,6 +118,8 @@ def test_a_folder_that_takes_no_files(logger: CapturingLogger) -> None:
     """Its file system says why."""
     with pytest.raises(ValueError, match=r"no file can be made in --swap-dir /proc/self: .*the scheduler may write"):
         size_of(Path("/proc/self"), None, logger)
+    with pytest.raises(ValueError, match=r"no file can be made in --swap-dir /x{300}: File name too long"):
+        size_of(Path("/" + "x" * 300), None, logger)
 
 
 def test_a_full_disk(tmp_path: Path, logger: CapturingLogger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,19 @@ def _check(files: str) -> None:
         except _OF_ANOTHER_KIND as error:
             raise _no_kubeconfig(file) from error
     if not there:
-        raise CommandError(f"no cluster to ask: there is no file {files}; name another with --kubeconfig")
+        raise CommandError(f"no cluster to ask: {_missing(files)}; name another with --kubeconfig")
+
+
+def _missing(files: str) -> str:
+    """Why none of the files is there: one that can't be looked at may be."""
+    for file in files.split(config.kube_config.ENV_KUBECONFIG_PATH_SEPARATOR):
+        try:
+            Path(file).expanduser().stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{file} can't be read: {error.strerror}"
+    return f"there is no file {files}"
 
 
 def _no_kubeconfig(file: str) -> CommandError:

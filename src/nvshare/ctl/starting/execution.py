@@ -28,7 +28,12 @@ def find(name: str, environment: Mapping[str, str]) -> str:
         return found
     if there := shutil.which(name, mode=os.F_OK, path=search):
         raise CommandError(f"cannot execute {there}: permission denied; chmod +x it?", ExitCode.NOT_EXECUTABLE)
-    if name and Path(name).is_dir():
+    try:
+        is_directory = bool(name) and Path(name).is_dir()
+    except OSError as error:
+        # A folder above it that is not for this user, or too long a name.
+        raise CommandError(f"cannot execute {name}: {error.strerror}", ExitCode.NOT_EXECUTABLE) from error
+    if is_directory:
         raise CommandError(f"cannot execute {name}: it is a directory", ExitCode.NOT_EXECUTABLE)
     where = "no such file" if "/" in name else "no such command in PATH"
     raise CommandError(f"cannot execute {name or repr(name)}: {where}", ExitCode.NOT_FOUND)

@@ -121,7 +121,7 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, _Given]:
         text = read_regular(file, MOST_BYTES).decode()
         content, repeated = yaml.safe_load(text), _repeated(yaml.compose(text, yaml.SafeLoader))
     except OSError as error:
-        raise ConfigurationError(f"{file}: {error.strerror}: name an existing file with --config") from error
+        raise ConfigurationError(f"{file}: {error.strerror}: name a file with --config that can be read") from error
     except RecursionError as error:
         raise ConfigurationError(f"{file}: not YAML that can be read: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError) as error:

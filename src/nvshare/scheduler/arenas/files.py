@@ -29,10 +29,10 @@ def bytes_in(folder: Path, size_bytes: int | None, log: Log) -> int:
 
     One is made to see that it can be. ValueError says what is wrong, and what to do.
     """
-    if not folder.is_dir():
-        wrong = "is no folder" if folder.exists() else "does not exist"
-        raise ValueError(f"--swap-dir {folder} {wrong}: make a folder on a local disk, and name that")
     try:
+        if not folder.is_dir():
+            wrong = "is no folder" if folder.exists() else "does not exist"
+            raise ValueError(f"--swap-dir {folder} {wrong}: make a folder on a local disk, and name that")
         os.close(make(folder))
         room = os.statvfs(folder)
     except OSError as error:
