@@ -7,6 +7,7 @@ this file says what is simulated, and how to add to it.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +34,7 @@ def library_dir(machine: str | None = None) -> Path:
 
 def devices_text(state_dir: Path) -> str:
     """The text of the devices whose state is in ``state_dir``; a process that uses the devices has made it."""
-    return (state_dir / "devices").read_text().strip()
+    return os.fsdecode((state_dir / "devices").read_bytes()).strip()
 
 
 def environment(state_dir: Path, devices: str | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:

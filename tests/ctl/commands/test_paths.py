@@ -18,6 +18,8 @@ def test_not_utf8(run_dir: RunDir) -> None:
     assert (done.returncode, "is not UTF-8" in done.stderr) == (2, True)
     done = ctl(run_dir, "simulate", "--gpus", "\udcff", "--", "true")
     assert (done.returncode, "is not understood" in done.stderr) == (2, True)
+    done = ctl(run_dir, "simulate", "--gpus", "1xGPU \udcff:1GiB", "--", "true")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
