@@ -16,7 +16,7 @@ from nvshare.ctl.errors import CommandError, ExitCode
 from nvshare.paths import RunDir
 from nvshare.process_state import is_stopped, remedy
 from nvshare.scheduler_process import only_for_clients
-from nvshare.unix_sockets import distrust, grpc_address, listening_pid
+from nvshare.unix_sockets import distrust, grpc_address, listening_pid, named
 
 RPC_TIMEOUT = 10.0
 """Seconds after which a scheduler that accepted the connection but does not answer is reported."""
@@ -137,11 +137,25 @@ def _silent(path: Path, what: str) -> CommandError:
     return CommandError(f"the scheduler at {path} {what} within {RPC_TIMEOUT:g} s; see its log")
 
 
+def _broken_off(path: Path) -> CommandError:
+    """Somebody accepted the connection and did not keep it: a scheduler that has ended since, or what is none."""
+    try:
+        pid = listening_pid(path)
+    except OSError:
+        pid = None
+    if pid is None:
+        return no_scheduler([path])
+    return CommandError(
+        f"{named(pid)} listens at {path} and does not speak as a scheduler does: if it has only just started, try "
+        f"again; else choose another --run-dir"
+    )
+
+
 def _explain(error: grpc.RpcError, path: Path) -> CommandError:
     code, details = error.code(), error.details()
     match code:
         case grpc.StatusCode.UNAVAILABLE:
-            return no_scheduler([path])
+            return _broken_off(path)
         case grpc.StatusCode.PERMISSION_DENIED:
             return CommandError(f"the scheduler at {path} refused: {details}", ExitCode.NOT_PERMITTED)
         case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.NOT_FOUND | grpc.StatusCode.FAILED_PRECONDITION:

@@ -30,6 +30,11 @@ class Lost:
     """False: it is there and does not answer."""
     since: datetime
 
+    def words(self) -> str:
+        """For people; short, since a screen has one line for it."""
+        what = "the scheduler is gone" if self.ended else self.reason
+        return f"{what} since {self.since:%H:%M:%S}; waiting for it to come back"
+
 
 Updates = queue.SimpleQueue[admin_pb2.Status | Lost]
 

@@ -58,7 +58,7 @@ def _lines(updates: Updates, output: str, console: Console) -> None:
     while True:
         update = updates.get()
         if isinstance(update, Lost):
-            print(f"nvshare-ctl: {_lost(update)}", file=sys.stderr, flush=True)
+            print(f"nvshare-ctl: {update.words()}", file=sys.stderr, flush=True)
             continue
         match output:
             case "json":
@@ -79,7 +79,7 @@ def _live(updates: Updates, console: Console) -> None:
                 pass
             else:
                 if isinstance(update, Lost):
-                    lost = _lost(update)
+                    lost = update.words()
                 else:
                     latest, since, lost = update, time.monotonic(), ""
             live.update(_view(latest, time.monotonic() - since, lost), refresh=True)
@@ -89,9 +89,3 @@ def _view(latest: admin_pb2.Status, age: float, lost: str) -> RenderableType:
     if lost:
         return Group(Text(lost, style="bold yellow"), Text(), render(latest))
     return render(aged(latest, age))
-
-
-def _lost(update: Lost) -> str:
-    time_of_day = f"{update.since:%H:%M:%S}"
-    what = f"{update.reason} (at {time_of_day})" if update.ended else f"{update.reason} since {time_of_day}"
-    return f"{what}; waiting for it to come back"

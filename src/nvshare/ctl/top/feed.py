@@ -97,7 +97,7 @@ class Feed:
 
     def _hear(self, update: admin_pb2.Status | Lost) -> None:
         if isinstance(update, Lost):
-            self.lost = _lost(update)
+            self.lost = update.words()
         else:
             self._status, self._since, self.lost = update, time.monotonic(), ""
 
@@ -153,12 +153,6 @@ def _busy(uuids: Sequence[str]) -> dict[str, float]:
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
             found[uuid] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
     return found
-
-
-def _lost(update: Lost) -> str:
-    """Short, since the screen has one line for it."""
-    what = "the scheduler is gone" if update.ended else update.reason
-    return f"{what} since {update.since:%H:%M:%S}; waiting for it to come back"
 
 
 @contextmanager
