@@ -128,6 +128,12 @@ def test_a_split_gpu_is_its_mig_devices(nvml: list[FakeDevice]) -> None:
     assert [gpu.uuid for gpu in queries.discover().gpus] == [GPU_UUID]
 
 
+def test_more_used_than_there_is(nvml: list[FakeDevice]) -> None:
+    """All of it is used, and others have no more than that."""
+    nvml.append(FakeDevice(GPU_UUID, (1 << 64) - 1))
+    assert queries.usage(GPU_UUID) == Usage(16 * GIB, 16 * GIB, {})
+
+
 def test_a_mig_device_that_fails_concerns_no_other(nvml: list[FakeDevice]) -> None:
     """One slot for which NVML has an error hides neither the MIG devices beside it nor the other GPUs."""
     lost = FakeDevice("", error=pynvml.NVML_ERROR_GPU_IS_LOST)

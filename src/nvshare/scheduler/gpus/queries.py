@@ -90,7 +90,9 @@ def usage(uuid: str) -> Usage | Unmeasured:
         return Unmeasured(str(error), NvmlState.OK)
     except pynvml.NVMLError as error:
         return Unmeasured(str(error), nvml.state_of(error))
-    return Usage(memory.total, memory.used, {process.pid: process.usedGpuMemory for process in running})
+    # Whatever the driver says, nobody has more than there is.
+    used = min(memory.used, memory.total)
+    return Usage(memory.total, used, {process.pid: process.usedGpuMemory for process in running})
 
 
 def _gpus_of(number: int, handle: Any, failed: dict[str, str]) -> list[Gpu]:
