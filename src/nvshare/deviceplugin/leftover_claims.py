@@ -45,33 +45,45 @@ class LeftoverClaims:
         self._log = log
         self._capacities = Capacities(node.scheduler.fresh, configuration.overcommit, time.monotonic)
         self._api = None if account is None or not configuration.node_name else ApiServer(account, _unheard)
-        known = Known(
+        self._known = Known(
             get_claim=self._claim,
             claim_to_prepare=_refuse,
             inventory=self._inventory,
             own_bytes=self._capacities.own_bytes,
             held=lambda: held_in(node.scheduler.fresh()),
         )
-        self._session = Session(place, known, node.metrics, log, _WAIT_SECONDS)
+        self._unread = ""
+        """Why the records could not be read the last time; empty: they could."""
 
     async def see_to_them(self, serves: Callable[[], bool]) -> None:
         """Until the last has ended, or until we are no more the instance that ``serves`` this node."""
         self._log.info("claims of before are seen to until they end", folder=str(self._place.records))
-        over = asyncio.Event()
-        session = asyncio.create_task(self._session.run(over))
+        while serves() and await asyncio.to_thread(self._place.has_records):
+            try:
+                await self._one_session(serves)
+            except OSError as error:
+                before, self._unread = self._unread, str(error)
+                if self._unread != before:
+                    self._log.warning("the records of claims can't be read: trying again", reason=self._unread)
+                await asyncio.sleep(_LOOK_SECONDS)
+        self._metrics.claims.set(0)
+
+    async def _one_session(self, serves: Callable[[], bool]) -> None:
+        """OSError: the records can't be read."""
+        session, over = Session(self._place, self._known, self._metrics, self._log, _WAIT_SECONDS), asyncio.Event()
+        running = asyncio.create_task(session.run(over))
         try:
-            while serves() and not session.done() and await asyncio.to_thread(self._place.has_records):
+            while serves() and not running.done() and await asyncio.to_thread(self._place.has_records):
                 offers = self._inventory.snapshot.offers
                 self._capacities.bring_up_to_date({offer.uuid: offer.virtual_devices for offer in offers})
-                await asyncio.wait({session}, timeout=_LOOK_SECONDS)
+                await asyncio.wait({running}, timeout=_LOOK_SECONDS)
+                if self._unread and not running.done():
+                    self._unread = ""
+                    self._log.info("the records of claims can be read again")
         finally:
             over.set()
-            await asyncio.wait({session})
-        try:
-            session.result()
-        except OSError as error:
-            self._log.warning("the records of claims can't be read", reason=str(error))
-        self._metrics.claims.set(0)
+            await asyncio.wait({running})
+        running.result()
 
     async def _claim(self, namespace: str, name: str) -> Document:
         if self._api is None:

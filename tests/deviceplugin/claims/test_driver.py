@@ -16,6 +16,7 @@ from structlog.testing import CapturingLogger
 from nvshare.admin import admin_pb2
 from nvshare.deviceplugin.answers.preference import AllocationPolicy
 from nvshare.deviceplugin.changeover import Changeover, Mode
+from nvshare.deviceplugin.claims.claims import Claims
 from nvshare.deviceplugin.no_driver import NoDriver
 from nvshare.deviceplugin.settings.choice import Choice
 from nvshare.deviceplugin.settings.choosing import choose
@@ -330,6 +331,39 @@ async def test_claims_that_are_left_when_the_plugin_is_back(
     assert await kubelet.unprepare(Claim(uid="u1", namespace="team", name="u1")) == {"u1": ""}
     await until(lambda: not kubelet.drivers, "nothing is left to see to", timeout=20)
     assert node.cluster.slices() == []
+
+
+async def test_claims_that_are_left_can_not_be_read(
+    node: Node,
+    kubelet: FakeKubelet,
+    plugins: FakePluginKubelet,
+    lines: CapturingLogger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a disk that fails: it says so once, however often it tries, and once that it is over."""
+    driver = node.start(DRA)
+    await is_ready(driver)
+    assert await prepare(node, kubelet, "u1") == ""
+    await node.end(driver, for_good=True)
+    # What is half written is removed, and a folder can't be as a file is.
+    in_the_way = node.root / "plugins" / DRIVER / "claims" / ".new"
+    in_the_way.mkdir()
+    lines.calls.clear()
+    tries = 0
+    load = Claims.load
+
+    def counted(claims: Claims) -> None:
+        nonlocal tries
+        tries += 1
+        load(claims)
+
+    monkeypatch.setattr(Claims, "load", counted)
+    node.start(PLUGIN)
+    await until(lambda: tries > 3, "it tries", timeout=20)
+    in_the_way.rmdir()
+    await until(lambda: kubelet.drivers, "somebody sees to them", timeout=20)
+    said = str(lines.calls)
+    assert [said.count(each) for each in ("of before are seen to", "can't be read", "can be read again")] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("has_token", [True, False])
