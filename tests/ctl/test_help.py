@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from nvshare.admin import admin_pb2
 from nvshare.ctl.__main__ import NAME
 from nvshare.ctl.command_line import build
+from nvshare.ctl.commands.set_command import PolicyChoice
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
@@ -37,6 +38,15 @@ def test_help(run_dir: RunDir, command: list[str]) -> None:
     assert " ".join([f"Usage: {NAME}", *command]) in long.stdout
     assert all(len(line) <= 80 for line in long.stdout.splitlines())
     assert "…" not in long.stdout
+    typed = [line for line in long.stdout.splitlines() if line.lstrip().startswith((NAME, "LD_PRELOAD="))]
+    assert all(line.startswith("   ") for line in typed), "examples are set off from the text"
+
+
+def test_policies_stand_below_each_other(run_dir: RunDir) -> None:
+    """Each begins where the others do."""
+    lines = ctl(run_dir, "set", "policy", "--help").stdout.splitlines()
+    for policy in PolicyChoice:
+        assert any(line.startswith(f"   {policy} ") for line in lines), policy
 
 
 def test_exit_codes_are_documented(run_dir: RunDir) -> None:

@@ -8,6 +8,8 @@ from nvshare.ctl.errors import CommandError
 HELP = """
 Print the path of libnvshare.so, for those who set LD_PRELOAD themselves.
 
+A program that is started so starts no scheduler, as nvshare-ctl run does: it waits for one.
+
 [bold]Example:[/bold]
 
   LD_PRELOAD=$(nvshare-ctl library-path) python train.py

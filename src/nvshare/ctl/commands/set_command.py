@@ -33,6 +33,8 @@ It outlives the scheduler, until it is set again or one is started with another 
 _POLICY_HELP = """
 Set how the clients of a GPU share it.
 
+It counts at once, and outlives the scheduler, until it is set again or one is started with another --policy. One of:
+
   [bold]auto[/bold]       those that fit its memory together run together, others in turns
   [bold]exclusive[/bold]  one client at a time
   [bold]off[/bold]        all run at any time; none is asked to stop
