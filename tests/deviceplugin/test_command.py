@@ -349,6 +349,15 @@ def test_help_names_every_setting(surroundings: dict[str, str]) -> None:
         assert f"--{key.replace('_', '-')}" in text
 
 
+def test_help_says_what_an_option_takes_and_its_default(surroundings: dict[str, str]) -> None:
+    """Of every setting the default, and of each that takes a value what that is, not of which type it is in here."""
+    text = " ".join(command(surroundings, "--help").stdout.split())
+    assert text.count(" [default: ") == len(FIELDS) - len(("virtual_devices_per_gpu", "extra_mounts", "extra_env"))
+    assert "<str>" not in text
+    assert "--recovery-seconds SECONDS Time without errors after which a GPU is healthy again, 0 to 86400. " in text
+    assert "[default: 60]" in text
+
+
 async def test_memory_when_it_serves(
     node: Node,
     surroundings: dict[str, str],

@@ -207,8 +207,8 @@ def _scheduler(
         typer.Option(
             metavar="SECONDS",
             parser=_burst,
-            help="The most of a GPU's time that a container saves while it is idle; with that it need not wait for "
-            "others' turns to end. 0: all wait.",
+            help="The most of a GPU's time that a container saves while it is idle, 0 to 86400; with that it need not "
+            "wait for others' turns to end. 0: all wait.",
         ),
     ] = 1.0,
     grace: Annotated[
@@ -216,7 +216,8 @@ def _scheduler(
         typer.Option(
             metavar="SECONDS",
             parser=_grace,
-            help="How long a program may take to give the lock or memory back when asked to; then it is unresponsive.",
+            help="How long a program may take to give the lock or memory back when asked to, 0.1 to 86400; then it is "
+            "unresponsive.",
         ),
     ] = 10.0,
     unresponsive: Annotated[
@@ -271,8 +272,9 @@ def _scheduler(
             metavar="SECONDS",
             parser=_sleep_after,
             show_default=False,
-            help="A program that has been idle for so long leaves its GPUs altogether, context and all, until its next "
-            "call of CUDA. Needs driver 570, and root for programs of others. [default: not before others lack memory]",
+            help="A program that has been idle for so long, 0.1 to 86400, leaves its GPUs altogether, context and all, "
+            "until its next call of CUDA. Needs driver 570, and root for programs of others. [default: not before "
+            "others lack memory]",
         ),
     ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
@@ -290,7 +292,9 @@ def _scheduler(
     ] = None,
     exit_when_idle: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", parser=_idle, help="End after this time without a client."),
+        typer.Option(
+            metavar="SECONDS", parser=_idle, help="End after this time without a client, 0 to 86400. [default: never]"
+        ),
     ] = None,
     pod_resources: Annotated[
         Path,
@@ -308,7 +312,8 @@ def _scheduler(
         ),
     ] = FailOnInitError.FALSE,
     init_error_seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", parser=_idle, help="How long NVML may stay away before that.")
+        float,
+        typer.Option(metavar="SECONDS", parser=_idle, help="How long NVML may stay away before that, 0 to 86400."),
     ] = INIT_ERROR_SECONDS,
     await_annotations: Annotated[
         float | None,
@@ -316,7 +321,8 @@ def _scheduler(
             metavar="SECONDS",
             parser=_grace,
             help="A program in a pod gets no memory before nvshare-node-agent has told what the pod's annotations say; "
-            "after this time memory is refused to it until then. For nodes with a node agent. [default: not awaited]",
+            "after this time, 0.1 to 86400, memory is refused to it until then. For nodes with a node agent. [default: "
+            "not awaited]",
         ),
     ] = None,
     metrics_address: Annotated[
