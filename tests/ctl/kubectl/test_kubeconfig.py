@@ -94,6 +94,15 @@ def test_a_file_that_can_not_be_looked_at(kubeconfig: Path) -> None:
     )
 
 
+def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
+    """In words, without the number of the error."""
+    done = plugin(tmp_path, "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"kubectl nvshare: no cluster to ask: {tmp_path}: Is a directory; see --kubeconfig and --context\n"
+    )
+
+
 @pytest.mark.usefixtures("cluster")
 def test_which_of_several_files(kubeconfig: Path) -> None:
     """The one that is no kubeconfig is named; one that is not there is left out, as by kubectl."""

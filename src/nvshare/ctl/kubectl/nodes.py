@@ -56,7 +56,8 @@ class Cluster:
                 None if kubeconfig is None else str(kubeconfig), context, client_configuration=self._configuration
             )
         except (config.ConfigException, OSError) as error:
-            raise CommandError(f"no cluster to ask: {file}: {error}; see --kubeconfig and --context") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise CommandError(f"no cluster to ask: {file}: {why}; see --kubeconfig and --context") from error
         except _OF_ANOTHER_KIND as error:
             raise _no_kubeconfig(str(file)) from error
         if said.buffer:
