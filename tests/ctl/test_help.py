@@ -13,6 +13,7 @@ from nvshare.admin import admin_pb2
 from nvshare.ctl.__main__ import NAME
 from nvshare.ctl.command_line import build
 from nvshare.ctl.commands.set_command import PolicyChoice
+from nvshare.ctl.options.terms import TERMS
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
 from tests.ctl.program import ctl
@@ -40,6 +41,14 @@ def test_help(run_dir: RunDir, command: list[str]) -> None:
     assert "…" not in long.stdout
     typed = [line for line in long.stdout.splitlines() if line.lstrip().startswith((NAME, "LD_PRELOAD="))]
     assert all(line.startswith("   ") for line in typed), "examples are set off from the text"
+
+
+def test_terms_have_defaults(run_dir: RunDir) -> None:
+    """Each option for what a program may have says which variable counts without it, and what without that."""
+    text = " ".join(ctl(run_dir, "run", "--help").stdout.replace("│", " ").split())
+    for term in TERMS:
+        _, _, option = text.partition(f"--{term.name} ")
+        assert f"Default: ${term.variable}, else " in option.partition(" --run-dir ")[0], term.name
 
 
 def test_policies_stand_below_each_other(run_dir: RunDir) -> None:

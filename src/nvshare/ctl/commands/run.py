@@ -40,8 +40,8 @@ _NameOption = Annotated[
         "--name",
         "NAME",
         terms_texts.container_of,
-        "All processes of yours with the same name count as one, and are shown by it. Default: $NVSHARE_CONTAINER, "
-        "else a new name, so that all that this command starts count together.",
+        "All processes of yours with the same name count as one, and are shown by it: 1 to 47 letters, digits, dots, "
+        "- and _. Default: $NVSHARE_CONTAINER, else a new name, so that all that this command starts count together.",
         completion.containers,
     ),
 ]

@@ -84,8 +84,10 @@ TERMS: Final = (
         value_of=terms_texts.share_of,
         metavar="PERCENT",
         unit="%",
-        option_help="The most of a GPU's time that it gets, even if nobody else wants it: 30 or 30%.",
-        command_help="Set the most of a GPU's time that a container gets, even if nobody else wants it: 30 or 30%.",
+        option_help="The most of a GPU's time that it gets, even if nobody else wants it, 0.1 to 100: 30 or 30%. "
+        "Default: $NVSHARE_COMPUTE_LIMIT, else none.",
+        command_help="Set the most of a GPU's time that a container gets, even if nobody else wants it, 0.1 to 100: 30 "
+        "or 30%.",
         example="30%",
     ),
     Term(
@@ -94,7 +96,8 @@ TERMS: Final = (
         variable=paths.MEMORY_LIMIT,
         value_of=terms_texts.memory_of,
         metavar="SIZE",
-        option_help="What all its processes together may allocate on each GPU: 512MiB, 8G. Their contexts don't count.",
+        option_help="What all its processes together may allocate on each GPU: 512MiB, 8G. Their contexts don't count. "
+        "Default: $NVSHARE_MEMORY_LIMIT, else none.",
         command_help="Set what all processes of a container together may allocate on each GPU. Below what they have, "
         "nothing is taken away: they get no more.",
         example="2GiB",
@@ -106,7 +109,8 @@ TERMS: Final = (
         value_of=terms_texts.memory_of,
         metavar="SIZE",
         option_help="How much of its memory stays on each GPU while others use that, and is not given to them: 512MiB, "
-        "8G. For memory that swaps; no more than its memory limit.",
+        "8G. For memory that swaps; no more than its memory limit. Default: $NVSHARE_MEMORY_REQUEST, "
+        "else none.",
         command_help="Set how much of a container's memory stays on each GPU while others use that, and is not given "
         "to them. It is for memory that swaps; what can't move and native memory are a part of it, managed memory is "
         "not. What others were given before they keep: status says how much of a request is kept.",
