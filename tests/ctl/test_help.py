@@ -16,6 +16,7 @@ from nvshare.ctl.commands.set_command import PolicyChoice
 from nvshare.ctl.options.terms import TERMS
 from nvshare.paths import RunDir
 from tests.ctl.admin_server import Answers
+from tests.ctl.kubectl.plugin import plugin
 from tests.ctl.program import ctl
 
 
@@ -49,6 +50,12 @@ def test_terms_have_defaults(run_dir: RunDir) -> None:
     for term in TERMS:
         _, _, option = text.partition(f"--{term.name} ")
         assert f"Default: ${term.variable}, else " in option.partition(" --run-dir ")[0], term.name
+
+
+def test_intervals_have_bounds(run_dir: RunDir) -> None:
+    """Those of both screens, as the parser has them."""
+    for text in (ctl(run_dir, "top", "--help").stdout, plugin(None, "top", "--help").stdout):
+        assert "0.1 to 3600 s" in " ".join(text.replace("│", " ").split())
 
 
 def test_policies_stand_below_each_other(run_dir: RunDir) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nvshare.ctl.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, asking
-from nvshare.ctl.options.seconds import interval
+from nvshare.ctl.options.seconds import INTERVALS, interval
 
 HELP = """
 Show live, node by node, who holds which GPU, who waits, and what is where in memory.
@@ -26,7 +26,13 @@ What sets something is nvshare-ctl top on the node itself.
 
 def top(
     every: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", parser=interval, help="How often the nodes are asked.")
+        float,
+        typer.Option(
+            "--interval",
+            metavar="SECONDS",
+            parser=interval,
+            help=f"After how long the nodes are asked again, {INTERVALS}.",
+        ),
     ] = 5.0,
     namespace: NamespaceOption = "nvshare-system",
     context: ContextOption = None,

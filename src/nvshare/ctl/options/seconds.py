@@ -11,6 +11,8 @@ from nvshare.numbers import number_of
 
 _SHORTEST_INTERVAL: Final = 0.1
 _LONGEST_INTERVAL: Final = 3600.0
+INTERVALS: Final = f"{_SHORTEST_INTERVAL:g} to {_LONGEST_INTERVAL:g} s"
+"""Those that are allowed, for people."""
 """The longest that a scheduler takes."""
 LONGEST_TIMELINE: Final = 86400.0
 """Of which a scheduler tells."""

@@ -8,7 +8,7 @@ import typer
 
 from nvshare.ctl.options import completion
 from nvshare.ctl.options.run_dirs import RunDirOption, run_dirs
-from nvshare.ctl.options.seconds import interval
+from nvshare.ctl.options.seconds import INTERVALS, interval
 
 HELP = """
 Show live who holds which GPU, who waits, what is where in memory, and the turns of late.
@@ -40,7 +40,10 @@ def top(
         ),
     ] = None,
     every: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", parser=interval, help="How often it is drawn anew.")
+        float,
+        typer.Option(
+            "--interval", metavar="SECONDS", parser=interval, help=f"After how long it is drawn anew, {INTERVALS}."
+        ),
     ] = 1.0,
     run_dir: RunDirOption = None,
 ) -> None:
