@@ -82,7 +82,8 @@ class Claims:
                     record = self._files.read(uid)
                 except DamagedError as error:
                     self._log.warning(
-                        "a claim's record is damaged: it is prepared again when kubelet asks", reason=str(error)
+                        "a claim's record can't be used: the claim is prepared again when kubelet asks",
+                        reason=str(error),
                     )
                     continue
                 if record is not None:

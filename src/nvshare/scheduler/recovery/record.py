@@ -142,7 +142,11 @@ class Record:
         data = os.pread(self._file, size, 0)
         magic, boot, namespace = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
         if magic != _MAGIC:
-            self._log.warning("a record is damaged; nobody in it is waited for", of=self._of, path=str(self.path))
+            self._log.warning(
+                "a record is damaged, or another version of nvshare wrote it: nobody in it is waited for",
+                of=self._of,
+                path=str(self.path),
+            )
             os.ftruncate(self._file, 0)
             return ()
         if boot.rstrip(b"\0").decode("ascii", "replace") != this_boot():
