@@ -129,6 +129,14 @@ static bool explained(const char *path, const char *consequence)
 	return true;
 }
 
+/* Where a scheduler is looked for first, for people. What is wrong with a path was said before. */
+static const char *first_place(void)
+{
+	const char *path = nvs_config()->sockets[0];
+
+	return *path ? path : "a path that no socket can have";
+}
+
 /* Where a new scheduler of the user's own would listen; empty: there is only the first place. */
 static const char *own_place(void)
 {
@@ -150,7 +158,7 @@ static void warn_missing(void)
 	for (size_t i = 0; i < config->socket_count; i++)
 		if (explained(config->sockets[i], what[config->on_missing]))
 			return;
-	nvs_log("no scheduler at %s%s%s; %s", config->sockets[0], *own ? " or " : "", own,
+	nvs_log("no scheduler at %s%s%s; %s", first_place(), *own ? " or " : "", own,
 		what[config->on_missing]);
 }
 
@@ -185,7 +193,7 @@ static void warn_waiting(const struct nvs_device *device, const struct nvs_lock_
 			 const struct nvs_connection *connection)
 {
 	unsigned long long seconds = (nvs_now_us() - state->waiting_since) / 1000000;
-	const char *first = nvs_config()->sockets[0], *own = own_place();
+	const char *first = first_place(), *own = own_place();
 
 	/* Whoever waited may have been cancelled, and a scheduler may say that nobody waits. */
 	if (!atomic_load(&device->gate.waiting))
