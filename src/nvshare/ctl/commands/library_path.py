@@ -8,7 +8,7 @@ from nvshare.ctl.errors import CommandError
 HELP = """
 Print the path of libnvshare.so, for those who set LD_PRELOAD themselves.
 
-A program that is started so starts no scheduler, as nvshare-ctl run does: it waits for one.
+Other than by nvshare-ctl run, no scheduler is started then: the program waits for one.
 
 [bold]Example:[/bold]
 

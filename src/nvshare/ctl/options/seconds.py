@@ -11,9 +11,9 @@ from nvshare.numbers import number_of
 
 _SHORTEST_INTERVAL: Final = 0.1
 _LONGEST_INTERVAL: Final = 3600.0
+"""The longest that a scheduler takes."""
 INTERVALS: Final = f"{_SHORTEST_INTERVAL:g} to {_LONGEST_INTERVAL:g} s"
 """Those that are allowed, for people."""
-"""The longest that a scheduler takes."""
 LONGEST_TIMELINE: Final = 86400.0
 """Of which a scheduler tells."""
 SHORTEST_QUANTUM: Final = 0.01
