@@ -186,6 +186,15 @@ def test_hidden_client_whose_memory_swaps() -> None:
     assert measured(seen, {1: Process(0, "swap")}, usage) == [PinnedAssumed(1, 300 * MIB)]
 
 
+def test_a_hidden_client_that_waits_for_its_context_takes_no_share() -> None:
+    """However many wait, what is in use is what those pin whose contexts are there."""
+    waits = swapper(2, 0, fixed=0)
+    assert waits.swap is not None
+    seen = device(swapper(1, GIB, fixed=0), replace(waits, swap=replace(waits.swap, awaits_context=True)))
+    usage = Usage(TOTAL, GIB + 300 * MIB, {})
+    assert measured(seen, {1: Process(0, "swap"), 2: Process(0, "swap")}, usage) == [PinnedAssumed(1, 300 * MIB)]
+
+
 def test_memory_of_one_that_departed_is_not_foreign() -> None:
     """It counts as that client's until it is free."""
     usage = Usage(TOTAL, 5 * GIB, {30: 4 * GIB, 99: GIB})

@@ -91,6 +91,8 @@ class SwapSnapshot:
     """Of the footprint, in a file instead of host memory."""
     shared_bytes: int = 0
     """Of the arena, in a pack that others have too instead of memory of its own."""
+    awaits_context: bool = False
+    """It waits for room for its first context: nothing is pinned for it yet."""
 
 
 @dataclass(frozen=True, slots=True)

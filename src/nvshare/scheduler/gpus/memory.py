@@ -59,7 +59,7 @@ def measured(
 
     A client whose bytes NVML does not give (its pid is hidden, or NVML can't say them) is assumed to pin as much as any
     program does, but all of these together not more than what is in use and not explained by others. One that idles and
-    that NVML would list, as it lists other clients, has no context.
+    that NVML would list, as it lists other clients, has no context, nor has one that waits for room for it.
     """
     by_pid, hidden, without_context = _told_apart(device.clients, processes, usage)
     events: list[Measured] = []
@@ -101,7 +101,8 @@ def unmeasured(device: DeviceSnapshot) -> list[Measured]:
 def _told_apart(
     clients: Iterable[ClientSnapshot], processes: Mapping[int, Process], usage: Usage
 ) -> tuple[dict[int, list[ClientSnapshot]], list[ClientSnapshot], list[ClientSnapshot]]:
-    """By pid those whose bytes NVML gives; those whose it does not; those that have no context. Sleepers are none."""
+    """By pid those whose bytes NVML gives; those whose it does not; those that have no context. Those are none that
+    sleep, or wait for room for their context."""
     # Pids that NVML sees from another namespace would match no client.
     lists_clients = any(process.pid in usage.processes for process in processes.values())
     by_pid: dict[int, list[ClientSnapshot]] = {}
@@ -113,7 +114,7 @@ def _told_apart(
             by_pid.setdefault(pid, []).append(client)
         elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
             without_context.append(client)
-        elif client.state not in _ASLEEP:
+        elif client.state not in _ASLEEP and not (client.swap and client.swap.awaits_context):
             hidden.append(client)
     return by_pid, hidden, without_context
 

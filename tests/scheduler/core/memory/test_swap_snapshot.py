@@ -52,6 +52,6 @@ def test_a_context_that_waits_is_seen() -> None:
     table.comes("B", 7)
     table.comes("C")
     assert table.grows("C", 0) == []
-    assert seen(table, "C").wanted_bytes == GIB
+    assert (seen(table, "C").wanted_bytes, seen(table, "C").awaits_context) == (GIB, True)
     table.has("B", 7, 6)
-    assert seen(table, "C").wanted_bytes == 0
+    assert (seen(table, "C").wanted_bytes, seen(table, "C").awaits_context) == (0, False)

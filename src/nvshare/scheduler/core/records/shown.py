@@ -74,6 +74,7 @@ def show_swap(memory: Memory, now: float) -> SwapSnapshot:
         left_bytes=memory.left_bytes,
         stored_bytes=memory.out_bytes if away.place is Place.FILE else 0,
         shared_bytes=away.bytes if away.place is Place.PACK else 0,
+        awaits_context=growth is not None and not memory.has_context,
     )
 
 
