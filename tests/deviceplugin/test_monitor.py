@@ -157,19 +157,21 @@ def test_library_missing(bench: Bench) -> None:
 
 
 def test_scheduler_missing(bench: Bench) -> None:
-    """Its restart takes nothing away; a longer absence does. It is said at once in both cases."""
+    """Its restart takes nothing away, and leaves the plugin ready: a rollout ends at once what is not. A longer absence
+    does. It is said at once in both cases."""
     bench.host = HostProblems(scheduler="no scheduler socket /x")
     bench.monitor.check_host()
     assert bench.problems == [None, None]
-    assert bench.monitor.problems() == ["no scheduler socket /x"]
+    assert (bench.monitor.problems(), bench.monitor.notes()) == ([], ["no scheduler socket /x"])
     assert bench.metric("problem", kind="scheduler") == 1
     assert bench.lines("no scheduler socket") == 1
     bench.clock.now += 30
     bench.monitor.check_host()
     assert bench.problems == ["no scheduler socket /x"] * 2
+    assert (bench.monitor.problems(), bench.monitor.notes()) == (["no scheduler socket /x"], [])
     bench.host = HostProblems()
     bench.monitor.check_host()
-    assert bench.problems == [None, None]
+    assert (bench.problems, bench.monitor.problems(), bench.monitor.notes()) == ([None, None], [], [])
 
 
 def test_a_gpu_that_vanishes_stays_offered(bench: Bench) -> None:

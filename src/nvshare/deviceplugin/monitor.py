@@ -130,19 +130,24 @@ class Monitor:
         self._publish()
 
     def problems(self) -> list[str]:
-        """What the node lacks. A node without GPUs lacks nothing: there is nothing to offer."""
+        """What the node lacks. A node without GPUs lacks nothing: there is nothing to offer.
+
+        Nor does one whose scheduler is away for a moment: in a rollout of both a DaemonSet deletes a plugin that is not
+        ready before the next one can follow it.
+        """
         if not self.has_looked:
             # In a rollout the former instance ends when this one is ready: not before this one can follow it.
             return ["NVML has not answered yet"]
         if not self._gpus:
             return []
-        problems = (self._host.library, self._host.cdi, self._host.scheduler)
+        problems = (self._host.library, self._host.cdi, self._no_scheduler())
         return [problem for problem in problems if problem is not None]
 
     def notes(self) -> list[str]:
-        """Which GPUs are unhealthy, and what is wrong with NVML."""
+        """Whether the scheduler is away for a moment, which GPUs are unhealthy, and what is wrong with NVML."""
         nvml = [self._nvml_words() or ""] if self._nvml_state().is_broken else []
-        return self._sick_gpus() + nvml
+        away = self._host.scheduler if self._gpus and self._no_scheduler() is None else None
+        return ([] if away is None else [away]) + self._sick_gpus() + nvml
 
     def gave_up(self) -> str | None:
         """Why the plugin had better be started anew; None: it had not. Never once there was something to offer."""
@@ -274,11 +279,15 @@ class Monitor:
             return self._host.cdi
         if self._host.described is not None and uuid not in self._host.described:
             return "container runtimes do not know its CDI device yet"
-        # A container that comes now waits for the scheduler anyway: a short absence (its restart) takes nothing away.
+        return self._no_scheduler() or self._gpu_problem(uuid)
+
+    def _no_scheduler(self) -> str | None:
+        """Why there is none for so long that it counts; None: there is.
+
+        A container that comes now waits for it anyway: a short absence (its restart) takes nothing away.
+        """
         absent = time.monotonic() - self._scheduler_seen_at
-        if self._host.scheduler is not None and absent >= self._configuration.scheduler_grace_seconds:
-            return self._host.scheduler
-        return self._gpu_problem(uuid)
+        return self._host.scheduler if absent >= self._configuration.scheduler_grace_seconds else None
 
     def _gpu_problem(self, uuid: str) -> str | None:
         if self._nvml_state() is NvmlState.SILENT:
