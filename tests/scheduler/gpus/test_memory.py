@@ -116,6 +116,14 @@ def test_an_idle_client_that_is_not_listed_beside_others_has_no_context() -> Non
     ]
 
 
+def test_who_has_memory_on_the_device_has_a_context() -> None:
+    """NVML lists its process by another pid, and that of another client by its own."""
+    seen = device(swapper(1, 0, pinned=300 * MIB), swapper(2, GIB))
+    processes = {1: Process(10, "swap"), 2: Process(20, "swap")}
+    usage = Usage(TOTAL, GIB + 600 * MIB, {10: 300 * MIB, 1: GIB + 300 * MIB})
+    assert measured(seen, processes, usage) == [PinnedAssumed(2, 300 * MIB)]
+
+
 def test_pids_of_another_namespace_prove_nothing() -> None:
     """Where no client is listed, NVML's pids may mean other processes than ours."""
     seen = device(client(1, GIB), client(2, 0))

@@ -58,8 +58,9 @@ def measured(
     of processes whose memory counts still, though they are no clients.
 
     A client whose bytes NVML does not give (its pid is hidden, or NVML can't say them) is assumed to pin as much as any
-    program does, but all of these together not more than what is in use and not explained by others. One that idles and
-    that NVML would list, as it lists other clients, has no context, nor has one that waits for room for it.
+    program does, but all of these together not more than what is in use and not explained by others. One that idles,
+    has nothing on the device and that NVML would list, as it lists other clients, has no context, nor has one that
+    waits for room for it.
     """
     by_pid, hidden, without_context = _told_apart(device.clients, processes, usage)
     events: list[Measured] = []
@@ -109,10 +110,11 @@ def _told_apart(
     hidden: list[ClientSnapshot] = []
     without_context: list[ClientSnapshot] = []
     for client in clients:
-        pid = processes[client.client].pid
+        pid, backend = processes[client.client].pid, processes[client.client].backend
+        rests = client.state is ShownState.IDLE and not _listed(client, backend)
         if usage.processes.get(pid) is not None:
             by_pid.setdefault(pid, []).append(client)
-        elif lists_clients and pid and pid not in usage.processes and client.state is ShownState.IDLE:
+        elif lists_clients and pid and pid not in usage.processes and rests:
             without_context.append(client)
         elif client.state not in _ASLEEP and not (client.swap and client.swap.awaits_context):
             hidden.append(client)
