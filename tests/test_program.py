@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -21,6 +22,19 @@ def work(answer):
 def run():
     print(written_by_child(work), "sqlite3" in sys.modules)
 run_program("test", os.environ, run)
+"""
+
+ECHO = """
+import signal, sys
+from nvshare.program import end_with_container
+def end(*_):
+    print("ends", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+end_with_container()
+print("runs", flush=True)
+for line in sys.stdin:
+    print(line, end="", flush=True)
 """
 
 
@@ -58,6 +72,30 @@ def test_an_end_without_an_answer(work: str, expected: tuple[int, str, str]) -> 
 def test_what_is_written_waits_for_room() -> None:
     """An answer may be longer than a pipe holds."""
     assert outcome("answer.write(b'x' * 1_000_000)")[1].count("x") == 1_000_000
+
+
+def heard_after_its_parents_death(parent: Sequence[str]) -> str:
+    """What a program says that is asked to say "lives" once the process that started it was killed."""
+    command, pipe = [*parent, sys.executable, "-c", ECHO], subprocess.PIPE
+    environment = {"PYTHONPATH": str(SOURCE_ROOT)}
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as starter:
+        assert starter.stdin is not None
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "runs\n"
+        starter.kill()
+        starter.wait()
+        said, _ = starter.communicate("lives\n", timeout=30)
+    return said
+
+
+def test_a_container_whose_runtime_is_killed(tool: Callable[[str], str]) -> None:
+    """Its first process ends in order."""
+    assert heard_after_its_parents_death([tool("unshare"), "--pid", "--fork"]) in ("ends\n", "lives\nends\n")
+
+
+def test_a_shell_that_is_killed() -> None:
+    """What it started lives on."""
+    assert heard_after_its_parents_death(["sh", "-c", '"$@"; exit', "sh"]) == "lives\n"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ _PLAIN = {"█": "#", "▌": "#", "▐": "#", "▓": "%", "▒": ":", "▚": "x"
 """What stands for our characters on a terminal that does not have them: each as wide as what it replaces."""
 _ERRORS = "nvshare-plain"
 _TERMINAL_SIZES = ("COLUMNS", "LINES")
+_PR_SET_PDEATHSIG = 1
+"""Of the kernel's linux/prctl.h."""
 _SIZE = re.compile("0*[1-9][0-9]{0,3}")
 """Of a terminal. In one of no columns everything that is drawn, complaints too, would be nothing."""
 
@@ -80,6 +82,19 @@ def written_by_child(work: Callable[[BinaryIO], None]) -> bytes:
         code = os.waitstatus_to_exitcode(status)
         sys.exit(code if code >= 0 else 128 - code)
     return written
+
+
+def end_with_container() -> None:
+    """Has this process get SIGTERM when what looks after its container dies: containerd's shim, CRI-O's conmon. The
+    runtime holds the container for dead then, and starts another one beside what lives on.
+
+    Only the first process of a pid namespace: who starts another one, as a shell does, may end. To be called by the
+    main thread.
+    """
+    if os.getpid() == 1:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def complain(name: str, text: str) -> None:

@@ -18,7 +18,7 @@ from nvshare.paths import LIBRARY_NAME, NVIDIA_VISIBLE_DEVICES
 from tests.conftest import Libraries
 from tests.deviceplugin.fake_kubelet import FakeKubelet
 from tests.deviceplugin.process import COMMAND, GPUS, Node, PluginProcess
-from tests.polling import until
+from tests.polling import poll_until, until
 from tests.resident_memory import LIMIT_BYTES, keeping_bytecode
 
 ALL = 20
@@ -382,3 +382,12 @@ async def test_memory_when_it_serves(
             await until(lambda: kubelet.healthy == 0, "the devices are gone")
     (resident,) = (line.split()[1] for line in metrics.splitlines() if line.startswith("process_resident_memory_bytes"))
     assert float(resident) < LIMIT_BYTES
+
+
+def test_its_containers_runtime_is_killed(node: Node, surroundings: dict[str, str], tool: Callable[[str], str]) -> None:
+    """It ends in order: what serves on beside the container that follows would have its settings for ever."""
+    command = [tool("unshare"), "--pid", "--fork", *COMMAND]
+    plugin = PluginProcess(node, surroundings, command=command)
+    assert plugin.port
+    plugin.kill()
+    poll_until(lambda: plugin.said("stopped"), "it has ended", timeout=30)

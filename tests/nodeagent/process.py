@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from nvshare import paths
@@ -30,7 +31,10 @@ main()
 class AgentProcess:
     """A started agent, with its log."""
 
-    def __init__(self, account: Account, run_dir: RunDir, *options: str, **environment: str) -> None:
+    def __init__(
+        self, account: Account, run_dir: RunDir, *options: str, starter: Sequence[str] = (), **environment: str
+    ) -> None:
+        """``starter``: the command that starts it, with its arguments; none: the test does."""
         log = run_dir.root / f"agent-{secrets.token_hex(4)}.log"
         self._log = log
         command = [sys.executable, "-c", _PROGRAM, str(account.folder), f"--run-dir={run_dir.root}"]
@@ -41,7 +45,7 @@ class AgentProcess:
         }
         with log.open("w") as file:
             self.process = subprocess.Popen(
-                [*command, *own, *options], env={**os.environ, **variables, **environment}, stderr=file
+                [*starter, *command, *own, *options], env={**os.environ, **variables, **environment}, stderr=file
             )
 
     def lines(self) -> list[dict[str, Any]]:

@@ -168,3 +168,11 @@ def test_resident_memory(
         assert agent.terminate() == 0
     print(f"{resident / 1e6:.1f} MB")
     assert resident < LIMIT_BYTES
+
+
+def test_its_containers_runtime_is_killed(reached: Account, run_dir: RunDir, tool: Callable[[str], str]) -> None:
+    """It ends in order: beside the one that follows nobody would end it before the node does."""
+    agent = AgentProcess(reached, run_dir, starter=[tool("unshare"), "--pid", "--fork"])
+    assert agent.port
+    agent.kill()
+    poll_until(lambda: any(line["event"] == "stopped" for line in agent.lines()), "it has ended", WAIT)

@@ -21,6 +21,7 @@ from nvshare.deviceplugin.settings.choice import Settings
 from nvshare.deviceplugin.settings.configuration import Configuration
 from nvshare.http import HttpServer
 from nvshare.log import Log
+from nvshare.program import end_with_container
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 60.0
@@ -113,6 +114,7 @@ class Changeover:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
+        end_with_container()
         self._log.info("started", resource=self._settings.configuration.resource_name, metrics_port=server.port)
         if self._problem is not None:
             self._log.warning(self._words())

@@ -23,6 +23,7 @@ from nvshare.nodeagent.options import Options
 from nvshare.nodeagent.pods import Pod
 from nvshare.nodeagent.readiness import Steady, Verdict, verdict
 from nvshare.nodeagent.scheduler_link import SchedulerLink, request_of
+from nvshare.program import end_with_container
 from nvshare.version import version
 
 _LOOK_SECONDS = 5.0
@@ -83,6 +84,7 @@ class Agent:
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, stopped.set)
+        end_with_container()
         self._log.info("started", version=version(), node=self._options.node, metrics_port=server.port)
         stop = asyncio.create_task(stopped.wait())
         work = (self._pods.run(), self._nodes.run(), self._link.run(), self._complaints.run(), self._look())
