@@ -4,6 +4,9 @@ Whoever does not wait is taken to end some time. Of those that wait one ends whe
 that the rest keep; what it had is free then, and so on: Dijkstra's banker's algorithm, with what was asked for as the
 claims. Clients of one container or gang end together, so none waits for another of them.
 
+Contexts whose size will soon be known are taken to take nothing: after a restart of the scheduler those of all clients
+are, and what is assumed of them may be more than there is.
+
 What is possible is asked of sums, not as for an admission (memory/admission.py): what memory requests keep, and what
 can leave only in part, is left out. So it may take for possible what is not. Where nobody is left that could end it
 goes by what is so now: those who wait do so because their growths are not possible.
@@ -47,14 +50,14 @@ class Ends:
         """``clients``: all there are, by number."""
         self._clients, self._host = clients, host
 
-    def suffice(self, client: Client) -> bool:
+    def suffice(self, client: Client, now: float) -> bool:
         """See ``memory.queue.Ends``."""
-        party = next(each for each in self._parties(client) if client in each.waiting)
+        party = next(each for each in self._parties(now, client) if client in each.waiting)
         return self._fits(party, ())
 
-    def hopeless(self) -> Client | None:
+    def hopeless(self, now: float) -> Client | None:
         """See ``memory.queue.Ends``. Of several: who could not have it if it were alone, else who came last."""
-        parties = self._parties()
+        parties = self._parties(now)
         left = [party for party in parties if party.waiting]
         ending = (load for party in parties if not party.waiting for load in party.has)
         somebody_ends = any(load.fixed_bytes + load.movable_bytes for load in ending)
@@ -81,7 +84,7 @@ class Ends:
             leaving_bytes += max(0, sum(sizes) - left)
         return leaving_bytes <= self._host.budget_bytes
 
-    def _parties(self, asker: Client | None = None) -> list[_Party]:
+    def _parties(self, now: float, asker: Client | None = None) -> list[_Party]:
         found: dict[object, _Party] = {}
         for client, device in self._clients.values():
             keys = (client.container, client.tied or client.container)
@@ -99,17 +102,19 @@ class Ends:
                 waits = growth is not None and growth.wait is not None and not growth.wait.for_sleep
                 asks = client is asker or waits
                 party.waiting.extend([client] if asks else [])
-                party.has.append(_load(client, device))
-                party.wants.append(_load(client, device, grown=asks))
+                party.has.append(_load(client, device, now))
+                party.wants.append(_load(client, device, now, grown=asks))
         return parties
 
 
-def _load(client: Client, device: Device, *, grown: bool = False) -> _Load:
+def _load(client: Client, device: Device, now: float, *, grown: bool = False) -> _Load:
     """What a client has, or with what it asks for. Managed memory is the driver's to page."""
     memory = client.memory
+    is_unknown = device.ledger.total_measured and memory.is_unmeasured(now)
+    fixed_bytes = memory.fixed_bytes - (memory.context_bytes if is_unknown else 0)
     if not memory.swaps:
-        return _Load(device, memory.fixed_bytes, 0)
-    fixed_bytes, movable_bytes = memory.fixed_bytes, max(memory.admitted_bytes, memory.footprint_bytes)
+        return _Load(device, fixed_bytes, 0)
+    movable_bytes = max(memory.admitted_bytes, memory.footprint_bytes)
     if grown and memory.growth is not None:
         movable_bytes = max(movable_bytes, memory.growth.footprint_bytes)
         # Its context may be charged in advance.

@@ -115,6 +115,17 @@ def test_where_everybody_waits_who_came_last_is_refused() -> None:
     assert refused(table.timer()) == ["refuse B 1"]
 
 
+def test_contexts_of_unknown_size_are_nothing_to_give_up_for() -> None:
+    """As when all are back after a restart. What is assumed of them is too much for A and B; it counts in the end."""
+    table = table_of({"A": 6, "B": 4, "C": 2}, pinned=1)
+    assert table.grows("A", 10) == []
+    assert table.grows("B", 8) == []
+    while not (said := refused(table.timer())):
+        pass
+    assert said == ["refuse B 1"]
+    assert table.now >= CONTEXT_KNOWN_SECONDS + SURE_SECONDS
+
+
 def test_one_that_becomes_hopeless_is_refused_before_those_that_came_later() -> None:
     """Another program takes four GiB: nobody's end helps A, which wants twelve; B may have nine when C ends."""
     table = table_of({"A": 1, "B": 1, "C": 10})

@@ -205,7 +205,7 @@ class Moves:
             if until is not None:
                 self._wake_at(until)
                 return True
-            if refusal.limited or not self._residency.queue.takes(client, growth, refusal.reason):
+            if refusal.limited or not self._residency.queue.takes(client, growth, refusal.reason, self._now):
                 self._refuse(client, growth, refusal.reason)
             self._residency.answer_growth(client)
             self.resized.append((client, 0))

@@ -30,10 +30,10 @@ LOOK_SECONDS: Final = 5.0
 class Ends(Protocol):
     """What would be if clients of any device ended."""
 
-    def suffice(self, client: Client) -> bool:
+    def suffice(self, client: Client, now: float) -> bool:
         """Whether a growth that a client asked for would be possible if all others had ended."""
 
-    def hopeless(self) -> Client | None:
+    def hopeless(self, now: float) -> Client | None:
         """Whom of those that wait others' ends would not help, since they wait themselves; None: all would be."""
 
 
@@ -48,10 +48,10 @@ class Queue:
         self._found_for: tuple[int, ...] = ()
         """What the last look went by; where nothing of it changed, its answers are the same."""
 
-    def takes(self, client: Client, growth: Growth, reason: str) -> bool:
+    def takes(self, client: Client, growth: Growth, reason: str, now: float) -> bool:
         """Whether a client's growth, not possible for this reason, waits; nothing else is to be done about it then."""
         if not growth.wakes:
-            if not _wants_to(client) or not self._ends.suffice(client):
+            if not _wants_to(client) or not self._ends.suffice(client, now):
                 return False
             if growth.wait is not None and growth.wait.given_up:
                 return False
@@ -112,7 +112,7 @@ class Queue:
 
     def _given_up(self, now: float) -> Client | None:
         """Whom others' ends would not help, if that was so before."""
-        hopeless = self._ends.hopeless()
+        hopeless = self._ends.hopeless(now)
         for client in self._clients.values():
             growth, wait = _waits(client)
             if growth.wakes or wait.for_sleep:
