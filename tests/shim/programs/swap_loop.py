@@ -228,9 +228,9 @@ def fork() -> int:
     return child
 
 
-def close_all() -> None:
-    """Closes every file that this program has not opened."""
-    os.closerange(3, 1 << 12)
+def close_all(first: str = "3") -> None:
+    """Closes every file that this program has not opened, from this number on."""
+    os.closerange(int(first), 1 << 12)
 
 
 def use_all_files(most: str) -> None:

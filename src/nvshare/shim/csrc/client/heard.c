@@ -73,12 +73,17 @@ static enum nvs_heard hear_watch(struct nvs_client *client, const struct nvs_fra
 
 static enum nvs_heard hear_arena(struct nvs_client *client, const struct nvs_frame *frame)
 {
+	struct nvs_file *file = &client->connection.descriptor;
+	uint64_t bytes = frame->memory.segment_bytes;
+
 	if (nvs_store_stage(client->device) != NVS_STORE_MEMORY)
 		return right_if(nvs_sleep_hear_memory(client, frame));
-	return right_if(client->memory.swaps &&
-			nvs_arena_add(client->device,
-				      nvs_file_number(&client->connection.descriptor),
-				      frame->memory.segment_bytes));
+	if (!client->memory.swaps || !nvs_arena_is_segment(nvs_file_number(file), bytes))
+		return NVS_HEARD_WRONG;
+	/* What can't even be put off is asked for again by who registers anew. */
+	return right_if(nvs_arena_add(client->device, nvs_file_number(file), bytes) ||
+			(nvs_connection_has_spare(&client->connection) &&
+			 nvs_arena_put_off(client->device, file, bytes)));
 }
 
 static enum nvs_heard hear_room(struct nvs_client *client, const struct nvs_frame *frame)

@@ -20,6 +20,8 @@ static const char *const texts[] = {
 			       "NVSHARE_MEMORY=native allows it"),
 	[NVS_NOTICE_IPC] = ("memory given to other processes (CUDA IPC) stays on the GPU; "
 			    "only nvshare's can open it"),
+	[NVS_NOTICE_UNMAPPED] = ("memory can't leave the GPU until more host memory can be mapped "
+				 "(ulimit -v, vm.max_map_count)"),
 };
 
 static _Atomic uint32_t said;

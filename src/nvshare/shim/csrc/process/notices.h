@@ -13,7 +13,8 @@ enum nvs_notice {
 	NVS_NOTICE_PEER_ACCESS = 2,
 	NVS_NOTICE_NO_IPC = 3,
 	NVS_NOTICE_IPC = 4,
-	NVS_NOTICES = 5,
+	NVS_NOTICE_UNMAPPED = 5,
+	NVS_NOTICES = 6,
 };
 
 /* Says it, the first time in this process. Leaves errno alone. */

@@ -58,6 +58,8 @@ const char *nvs_store_prepare(struct nvs_store *store, struct nvs_device *device
 		return "the driver has its host memory registered";
 	if (!nvs_arena_bytes(device))
 		return "it has no host memory";
+	if (nvs_arena_waits(device))
+		return "not all of it can be mapped";
 	if (!nvs_arena_contents(device, &store->contents, &store->count))
 		return "there is no memory to note what it has";
 	return NULL;

@@ -18,7 +18,6 @@
 #include "memory/swap/chunk.h"
 #include "memory/swap/granules.h"
 #include "process/files.h"
-#include "process/log.h"
 #include "process/mutex.h"
 
 static struct nvs_arena arenas[NVS_MAX_DEVICES] = { [0 ... NVS_MAX_DEVICES -
@@ -144,7 +143,6 @@ static bool note(struct nvs_arena *arena, char *base, uint32_t count)
 	    (end > arena->granules.count && !lengthen(arena, end)))
 		return false;
 	memset(arena->pieces + first / NVS_PIECE_GRANULES, NVS_PIECE_UNKNOWN, pieces_of(count));
-	arena->received += count;
 	arena->segments[arena->count++] =
 		(struct nvs_segment){ .base = base, .first = first, .count = count };
 	if (arena->refused)
@@ -161,28 +159,27 @@ bool nvs_arena_is_segment(int descriptor, uint64_t bytes)
 	       S_ISREG(file.st_mode) && file.st_size >= 0 && (uint64_t)file.st_size == bytes;
 }
 
-bool nvs_arena_add(struct nvs_device *device, int descriptor, uint64_t bytes)
+bool nvs_arena_map(struct nvs_arena *arena, int descriptor, uint64_t bytes)
 {
-	struct nvs_arena *arena;
-	bool noted = false;
-	char *base;
+	char *base = nvs_file_map(descriptor, bytes);
+	bool noted = base && note(arena, base, (uint32_t)(bytes / NVS_GRANULE_BYTES));
 
-	if (!nvs_arena_is_segment(descriptor, bytes))
-		return false;
-	base = nvs_file_map(descriptor, bytes);
-	if (base) {
-		arena = nvs_arena_lock(device);
-		noted = note(arena, base, (uint32_t)(bytes / NVS_GRANULE_BYTES));
-		nvs_arena_unlock(&arena);
-	}
 	if (base && !noted)
 		munmap(base, bytes);
-	if (noted)
+	return noted;
+}
+
+bool nvs_arena_add(struct nvs_device *device, int descriptor, uint64_t bytes)
+{
+	struct nvs_arena *arena = nvs_arena_lock(device);
+	bool added = nvs_arena_map(arena, descriptor, bytes);
+
+	if (added)
+		arena->received += bytes / NVS_GRANULE_BYTES;
+	nvs_arena_unlock(&arena);
+	if (added)
 		nvs_arena_tell_room(device);
-	else
-		nvs_log("device %d: host memory of %llu bytes to swap into can't be mapped",
-			device->ordinal, (unsigned long long)bytes);
-	return true;
+	return added;
 }
 
 /* Granules */
@@ -389,6 +386,9 @@ uint64_t nvs_arena_bytes(const struct nvs_device *device)
 
 void nvs_arenas_forked(void)
 {
-	for (struct nvs_arena *arena = arenas; arena < arenas + NVS_MAX_DEVICES; arena++)
+	for (struct nvs_arena *arena = arenas; arena < arenas + NVS_MAX_DEVICES; arena++) {
+		for (struct nvs_late_segment *late = arena->late; late; late = late->next)
+			nvs_file_close(&late->file);
 		*arena = (struct nvs_arena){ .lock = NVS_MUTEX(NVS_ORDER_ARENA) };
+	}
 }

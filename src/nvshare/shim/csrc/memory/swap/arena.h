@@ -11,17 +11,27 @@
 
 struct nvs_chunk;
 struct nvs_device;
-
-/*
- * A segment came; the descriptor stays the caller's. False: it is none of that size. One that can't
- * be mapped is logged and forgotten.
- */
-bool nvs_arena_add(struct nvs_device *device, int descriptor, uint64_t bytes);
+struct nvs_file;
 
 /* Whether it is memory of that size, as one segment or a part of several. */
 bool nvs_arena_is_segment(int descriptor, uint64_t bytes);
+/* A segment came; the descriptor stays the caller's. False: it can't be mapped now. */
+bool nvs_arena_add(struct nvs_device *device, int descriptor, uint64_t bytes);
+/*
+ * Then the mover is to try again, and the file is the arena's until it is mapped; false: nothing
+ * can be noted, and the file stays the caller's. That it waits is said.
+ */
+bool nvs_arena_put_off(struct nvs_device *device, struct nvs_file *file, uint64_t bytes);
+/* There are segments that were put off. */
+bool nvs_arena_waits(const struct nvs_device *device);
 
 /* For the mover. */
+
+/*
+ * Adds one that was put off, or gives up one that the program has closed; false: there is none that
+ * can be mapped now.
+ */
+bool nvs_arena_add_late(struct nvs_device *device);
 
 /* How many bytes new copies may have. */
 uint64_t nvs_arena_room(const struct nvs_device *device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device's arena and its lock, for arena.c, pieces.c (what the driver knows of it) and
- * arena_away.c (what of it has no memory).
+ * A device's arena and its lock, for arena.c, pieces.c (what the driver knows of it), late.c (what
+ * is not mapped yet) and arena_away.c (what of it has no memory).
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "memory/swap/granules.h"
+#include "process/files.h"
 #include "process/mutex.h"
 
 struct nvs_chunk;
@@ -20,6 +21,13 @@ struct nvs_segment {
 	char *base;
 	uint32_t first, count; /* granules */
 	uint32_t offered;      /* of them: that chunks may have */
+};
+
+/* A segment that could not be mapped yet. */
+struct nvs_late_segment {
+	struct nvs_late_segment *next;
+	struct nvs_file file;
+	uint64_t bytes;
 };
 
 struct nvs_granule_owner {
@@ -46,6 +54,8 @@ struct nvs_arena {
 	struct nvs_mutex lock;
 	struct nvs_segment *segments;
 	size_t count;
+	/* Changed with nvs_files_lock held as well: a forked child closes their files. */
+	struct nvs_late_segment *late;
 	struct nvs_granules granules;
 	struct nvs_granule_owner *owners; /* of each granule */
 	uint8_t *memory;		  /* enum nvs_granule_memory, of each granule */
@@ -60,6 +70,8 @@ struct nvs_arena {
 
 struct nvs_arena *nvs_arena_lock(const struct nvs_device *device);
 void nvs_arena_unlock(struct nvs_arena *const *arena);
+/* With the lock held: maps a segment, and notes it; false: that can't be now. */
+bool nvs_arena_map(struct nvs_arena *arena, int descriptor, uint64_t bytes);
 /* With the lock held. */
 uint32_t nvs_arena_pieces(const struct nvs_arena *arena);
 /*

@@ -240,7 +240,7 @@ static bool idle(const struct mover *mover)
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return next_move(mover) != NVS_ROOM_BRING_OUT;
 	return next_move(mover) == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device) &&
-	       !nvs_room_surplus(mover->device, &wait);
+	       !nvs_arena_waits(mover->device) && !nvs_room_surplus(mover->device, &wait);
 }
 
 /* What the scheduler has not admitted needs no host memory. */
@@ -272,6 +272,8 @@ static bool work(struct mover *mover)
 
 	if (nvs_lost(mover->device) != CUDA_SUCCESS)
 		return move == NVS_ROOM_BRING_OUT && abandon(mover);
+	if (nvs_arena_add_late(mover->device))
+		return true;
 	if (move == NVS_ROOM_NOTHING && !nvs_pieces_left(mover->device))
 		return give_back(mover);
 	if (!nvs_copies_begin(&mover->flights.copies, mover->device))
