@@ -22,6 +22,7 @@
 #include "gate/gang_page.h"
 #include "gate/gate.h"
 #include "gate/lost.h"
+#include "gate/marks.h"
 #include "process/clock.h"
 #include "process/log.h"
 
@@ -384,6 +385,7 @@ void *nvs_client_run(void *argument)
 	struct nvs_client *client = argument;
 	struct pollfd fds[2];
 
+	nvs_mark_await();
 	for (;;) {
 		/* What the program has closed; before the bits, which it may have kept from us. */
 		nvs_pending_mend(&client->pending);

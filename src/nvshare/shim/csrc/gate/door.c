@@ -73,10 +73,11 @@ void nvs_door_pass(void)
 
 bool nvs_door_wait(void)
 {
+	nvs_mark_await();
 	while (!nvs_door_try()) {
 		uint32_t state = atomic_load(&nvs_door_state);
 
-		if (state == NVS_DOOR_LOST || !nvs_mark_mine)
+		if (state == NVS_DOOR_LOST)
 			return false;
 		if (state != NVS_DOOR_OPEN)
 			nvs_futex_sleep(&nvs_door_state, state, UINT64_MAX);

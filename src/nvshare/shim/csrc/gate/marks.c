@@ -35,6 +35,7 @@
  * like one that computes.
  */
 #define LOOK_NS 20000L
+#define NO_MEMORY_NS 10000000L /* before it is tried again */
 
 __thread struct nvs_mark *nvs_mark_mine
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -142,6 +143,12 @@ struct nvs_mark *nvs_mark_take(void)
 		pthread_setspecific(key, mark);
 	nvs_mark_mine = mark;
 	return mark;
+}
+
+void nvs_mark_await(void)
+{
+	while (!nvs_mark_take())
+		nanosleep(&(struct timespec){ .tv_nsec = NO_MEMORY_NS }, NULL);
 }
 
 /*

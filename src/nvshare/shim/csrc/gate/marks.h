@@ -82,6 +82,8 @@ bool nvs_marks_register(void);
 void nvs_marks_prepare(void (*thread_ended)(const struct nvs_mark *mark));
 /* The calling thread's mark; makes it when it has none. NULL: no memory. */
 struct nvs_mark *nvs_mark_take(void);
+/* The same in a thread of ours, which nobody would begin again: it waits for memory. */
+void nvs_mark_await(void);
 /*
  * After a gate was closed: a call that found it in a state from before is seen by nvs_marks_set
  * from here on, until it has ended.
