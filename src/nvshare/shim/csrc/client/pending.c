@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "client/pending.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 #include "process/ends.h"
@@ -31,9 +32,17 @@ void nvs_pending_close(struct nvs_pending *pending)
 	nvs_file_close(&pending->says);
 }
 
+static void end(struct nvs_pending *pending)
+{
+	nvs_files_lock();
+	nvs_pending_close(pending);
+	nvs_files_unlock();
+}
+
 /*
  * No signal, should nobody hear it: it would end the program. What does not go finds one that has
- * not been read, or a socket that the program closed: then the thread wakes by that.
+ * not been read, or a socket that the program closed: then the thread wakes by that. Or the kernel
+ * has no memory for it; the end needs none.
  */
 static void wake(const struct nvs_pending *pending)
 {
@@ -41,8 +50,8 @@ static void wake(const struct nvs_pending *pending)
 
 	nvs_files_lock();
 	number = nvs_file_number(&pending->says);
-	if (number >= 0)
-		(void)!send(number, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (number >= 0 && send(number, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
+		shutdown(number, SHUT_WR);
 	nvs_files_unlock();
 }
 
@@ -73,9 +82,7 @@ bool nvs_pending_mend(struct nvs_pending *pending)
 {
 	if (nvs_pending_number(pending) >= 0)
 		return true;
-	nvs_files_lock();
-	nvs_pending_close(pending);
-	nvs_files_unlock();
+	end(pending);
 	return open_pair(pending);
 }
 
@@ -88,7 +95,10 @@ void nvs_pending_woken(struct nvs_pending *pending, short revents)
 {
 	char said[64];
 	int number = revents ? nvs_file_number(&pending->hears) : -1;
+	ssize_t got = number >= 0 ? 1 : -1;
 
-	while (number >= 0 && recv(number, said, sizeof(said), MSG_DONTWAIT) > 0)
-		;
+	while (got > 0)
+		got = recv(number, said, sizeof(said), MSG_DONTWAIT);
+	if (!got)
+		end(pending);
 }

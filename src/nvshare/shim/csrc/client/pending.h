@@ -33,5 +33,5 @@ bool nvs_pending_has(const struct nvs_pending *pending, unsigned int bit);
 bool nvs_pending_mend(struct nvs_pending *pending);
 /* What poll is to wait for; -1: it would not be woken. */
 int nvs_pending_number(const struct nvs_pending *pending);
-/* `revents` is what poll said of it. */
+/* `revents` is what poll said of it. What has ended is mended by nvs_pending_mend. */
 void nvs_pending_woken(struct nvs_pending *pending, short revents);
