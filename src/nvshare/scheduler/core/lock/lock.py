@@ -197,7 +197,7 @@ class Lock:
         if now >= self.blocking.end:
             self._revoke_blocking(now, actions)
         self._make_way(first, now, actions)
-        self.blocking.tell(moved, actions, self.mix.yielding | self.way.leaving, self._residency.resting)
+        self.blocking.tell(moved, actions, self.mix.yielding | self.way.leaving, self._residency.with_surplus)
         if now >= self.stuck.end:
             # One was asked to leave that has had all its time for that before its connection was lost.
             self.arbitrate(now, new_grant, actions)

@@ -145,7 +145,7 @@ class Residency:
         self.host.count(client.memory)
 
     @property
-    def resting(self) -> set[int]:
+    def with_surplus(self) -> set[int]:
         """Those that have a segment of host memory to give back, which they do only when nothing of theirs runs."""
         memories = [(number, client.memory) for number, client in self.present.clients.items()]
         return {number for number, each in memories if each.arena_bytes - each.useful_bytes >= SEGMENT_BYTES}
