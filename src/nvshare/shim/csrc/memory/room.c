@@ -138,8 +138,7 @@ static bool unlock(struct nvs_room_record *room)
 	tell = deadline < room->deadline || (room->opens && nvs_room_state_ready(&room->state));
 	if (tell)
 		room->deadline = 0;
-	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING ||
-		(room->state.surplus_at && !room->state.held);
+	moves = nvs_room_state_next(&room->state, &bytes) != NVS_ROOM_NOTHING;
 	nvs_room_unlock_same(&room);
 	if (tell)
 		nvs_device_tell(device, NVS_NEWS_ROOM);
@@ -314,10 +313,15 @@ bool nvs_room_ready(struct nvs_device *device)
 
 void nvs_room_release(struct nvs_device *device)
 {
-	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock) = nvs_room_lock(device);
+	struct nvs_room_record *room = nvs_room_lock(device);
 
 	nvs_room_state_release(&room->state);
 	room->opens = false;
+	/* What was in the way of host memory that is to go back is not any more. */
+	if (room->state.surplus_at)
+		nvs_room_unlock_look(&room);
+	else
+		nvs_room_unlock(&room);
 }
 
 /* The mover */
