@@ -16,7 +16,7 @@ CSRC = build_native.SOURCES / "nvshare" / "shim" / "csrc"
 REPLACED = (
     *("client/", "start.c", "memory/room", "memory/swap/mover", "memory/swap/flights", "memory/swap/contents"),
     *("memory/swap/copies", "memory/swap/arena", "memory/swap/granules"),
-    *("memory/swap/pieces", "memory/away/"),
+    *("memory/swap/pieces", "memory/swap/late", "memory/swap/surplus", "memory/away/"),
 )
 LEFT_OUT = ("driver/loader.",)
 
