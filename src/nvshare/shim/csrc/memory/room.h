@@ -162,6 +162,8 @@ bool nvs_room_enter(struct nvs_device *device, uint64_t bytes);
 void nvs_room_entered(struct nvs_device *device, uint64_t bytes, bool in);
 /* The driver has refused so much that was allowed. */
 void nvs_room_refused(struct nvs_device *device, uint64_t bytes);
+/* The lock is held, or what was submitted with it still runs. */
+bool nvs_room_held(struct nvs_device *device);
 /* See nvs_room_state_set_arena. */
 void nvs_room_set_arena(struct nvs_device *device, uint64_t received, uint64_t offered,
 			uint64_t returned);

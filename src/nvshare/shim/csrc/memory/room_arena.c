@@ -5,6 +5,13 @@
 #include "memory/room_record.h"
 #include "process/clock.h"
 
+bool nvs_room_held(struct nvs_device *device)
+{
+	struct nvs_room_record *room NVS_ENDS(nvs_room_unlock_same) = nvs_room_lock(device);
+
+	return room->state.held;
+}
+
 void nvs_room_set_arena(struct nvs_device *device, uint64_t received, uint64_t offered,
 			uint64_t returned)
 {

@@ -290,8 +290,7 @@ void nvs_arena_give(struct nvs_chunk *chunk)
 
 /* What goes back */
 
-/* With the lock held: how many granules of a segment chunks on the device have; UINT32_MAX: it
- * can't go. */
+/* With the lock held: how many granules chunks on the device have; UINT32_MAX: it can't go. */
 static uint32_t spare_of(const struct nvs_arena *arena, const struct nvs_segment *segment)
 {
 	uint32_t spare = 0;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "gate/device.h"
+#include "memory/room.h"
 #include "memory/swap/arena_record.h"
 #include "memory/swap/pieces.h"
 
@@ -15,7 +16,7 @@
 static bool may_run(void)
 {
 	NVS_EACH_DEVICE(device, UINT64_MAX)
-		if (atomic_load(&device->gate.state) == NVS_GATE_OPEN)
+		if (nvs_room_held(device) || atomic_load(&device->gate.state) != NVS_GATE_CLOSED)
 			return true;
 	return false;
 }
