@@ -187,8 +187,10 @@ class Process:
 
     @property
     def surplus(self) -> int:
-        """Host memory beyond what it is admitted, while it wants nothing and has no turn. It goes back ten seconds later,
-        when all that was said has been heard on both sides."""
+        """Host memory beyond what it is admitted, while it wants nothing and has no turn.
+
+        It goes back ten seconds later, when all that was said has been heard on both sides.
+        """
         says_more = bool(self.inbox or self.outbox)
         if says_more or self.wanted or self.order != self.newest[0] or self.grant is not None:
             return 0
