@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LIMIT_BYTES = 60_000_000
+LIMIT_BYTES = 64_000_000
 """Resident, with the pages of libraries that other processes may have there too."""
 
 

@@ -366,7 +366,7 @@ async def test_memory_when_it_serves(
     tmp_path: Path,
     libraries: Libraries,
 ) -> None:
-    """Two GPUs of NVML's, a kubelet that allocates, and metrics: less than 60 MB are resident."""
+    """Two GPUs of NVML's, a kubelet that allocates, and metrics: less than 64 MB are resident."""
     compiled = keeping_bytecode(tmp_path) | simgpu.environment(tmp_path / "simgpu", "2x1GiB")
     visible = {NVIDIA_VISIBLE_DEVICES: "all"}
     install(node, surroundings)

@@ -151,7 +151,7 @@ def test_ctrl_c_while_the_api_hangs(cluster: Cluster, start: Start) -> None:
 def test_resident_memory(
     cluster: Cluster, start: Start, start_scheduler: Callable[..., Scheduler], tmp_path: Path
 ) -> None:
-    """With a hundred annotated pods, of 20 KiB each as real ones, after metrics: less than 60 MB are resident."""
+    """With a hundred annotated pods, of 20 KiB each as real ones, after metrics: less than 64 MB are resident."""
     start_scheduler()
     padding = "x" * 20_000
     for number in range(MANY):
