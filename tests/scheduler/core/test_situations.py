@@ -23,17 +23,15 @@ OTHER = "GPU-b"
 
 
 def test_an_arena_that_comes_late() -> None:
-    """C is idle and has nowhere to go; what it gets it leaves by, as soon as it is registered."""
+    """C is idle and has nowhere to go; by what it gets it leaves, which it registers for that."""
     table = Table()
     table.comes("C", 10, arena=0)
     assert "arena C 1" in table.comes("B", 10, 5)
     table.has("B", 10, 5)
     assert table.asks("B") == []
-    assert "arena C 1" in table.arena("C", 1)
-    assert table.has("C", 10, 10) == [f"evict C {9 + REST:g}"]
+    assert table.arena("C", 1) == [f"evict C {9 + REST:g}", "arena C 1"]
     assert table.has("C", 10, 9) == [f"allot B {6 - REST:g}"]
-    table.arena("C", 9)
-    assert table.has("C", 10, 9) == ["evict C 5"]
+    assert table.arena("C", 9) == ["evict C 5"]
     assert table.has("C", 10, 5) == ["allot B 10"]
     assert table.has("B", 10, 10) == ["grant B"]
 

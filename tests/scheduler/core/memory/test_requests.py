@@ -150,8 +150,7 @@ def test_among_its_own_it_moves_for_a_growth() -> None:
         table.now += 1
     table.grows("L", 13.5)
     assert table.asks("L") == ["grant L"]
-    table.arena("K", 1)
-    assert "evict K 1.5" in table.has("K", 2, 2)
+    assert "evict K 1.5" in table.arena("K", 1)
     assert is_granted(table.has("K", 2, 1.5), "L", 1)
 
 

@@ -203,8 +203,7 @@ def test_host_memory_is_made_for_who_is_about_to_sleep() -> None:
     table.feed(PinnedMeasured(ord("A"), 0))
     table.feed(SleepOffered(ord("A"), ord("A")))
     assert table.feed(SleepAsked(ord("A"))) == ["arena A 1"]
-    table.arena("A", 1)
-    assert table.has("A", 1, 1) == ["evict A 0"]
+    assert table.arena("A", 1) == ["evict A 0"]
     falls_asleep(table, "A")
 
 

@@ -294,8 +294,8 @@ class Memory:
 
     @property
     def least_bytes(self) -> int:
-        """What has to stay resident for want of host memory."""
-        return self.stays_bytes(takes_bytes(self.usable_bytes, self.footprint_bytes))
+        """What has to stay resident for want of host memory: what it was sent it registers when it is to leave."""
+        return self.stays_bytes(takes_bytes(self.arena_bytes, self.footprint_bytes))
 
     def stays_bytes(self, takes_bytes: int) -> int:
         """What would have to stay resident if so much could leave."""
