@@ -15,6 +15,9 @@ from nvshare import paths
 from tests.conftest import Libraries, Scheduler, libraries_of
 from tests.programs.compiler import KERNELS, compiled
 
+# The libraries are compiled for the first one.
+pytestmark = pytest.mark.timeout(400)
+
 SYSTEM = Path("/usr/aarch64-linux-gnu")
 NOT_READY = 802
 # qemu keeps a record of every page that its program maps. The simulated driver maps terabytes where it may; this makes

@@ -112,6 +112,7 @@ def hour(seed: int, seconds: float) -> Model:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(400)
 def test_an_hour() -> None:
     """Random gangs and single clients on eight devices for an hour of virtual time: never does it stand still."""
     model = hour(1, 3600.0)
