@@ -141,13 +141,12 @@ def not_far_ahead_as_a_member_of_a_gang(server: LockServer) -> None:
     # Once could be by chance: who is interrupted for long is not far ahead either for a while.
     poll_until(lambda: max(most_ahead() for _ in range(20)) <= GANG_WINDOW, "it does not any more", timeout=TIMEOUT)
     peer.connection.close()
-    server.accept().send(wire.Waiters(1, SELDOM))
-    # Nor is once enough here: it may not have heard yet that somebody waits.
-    poll_until(
-        lambda: sorted(most_ahead() for _ in range(21))[10] > 2 * GANG_WINDOW,
-        "of no gang it does again",
-        timeout=TIMEOUT,
-    )
+    peer = server.accept()
+    peer.send(wire.Waiters(1, SELDOM))
+    peer.send(wire.Watch(SELDOM))
+    # Now it has heard that somebody waits.
+    peer.expect(wire.Progress)
+    poll_until(lambda: most_ahead() > 2 * GANG_WINDOW, "of no gang it does again", timeout=TIMEOUT)
 
 
 def events_are_kept_when_other_contexts_end(server: LockServer) -> None:
