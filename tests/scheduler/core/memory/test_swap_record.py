@@ -170,35 +170,35 @@ def test_when_memory_moves(footprint: int, resident: int, allotted: int, moves: 
     assert memory.progress_at == 11.0
 
 
-def resting() -> Memory:
+def settled() -> Memory:
     """All of it is out, and goes back into host memory that it has: a granule, of which it uses ten bytes."""
     memory = client()
     memory.tell(0, 0.0)
     memory.resident_bytes = 0
     reports(memory, arena=GRANULE_BYTES)
-    assert memory.rests
+    assert memory.is_settled
     return memory
 
 
 def test_who_has_said_nothing_does_not_rest() -> None:
     """It may have anything. One that came with nothing has as much host memory as is of use: none."""
     memory = Memory(Backend.SWAP)
-    assert not memory.rests
+    assert not memory.is_settled
     memory.report(ResidencyReported(1, 0, 0, 0), 0.0)
-    assert memory.rests
+    assert memory.is_settled
 
 
 def test_who_grows_does_not_rest() -> None:
-    memory = resting()
+    memory = settled()
     memory.growth = Growth(1, 20, 0)
-    assert not memory.rests
+    assert not memory.is_settled
 
 
 def test_who_may_be_on_the_device_does_not_rest() -> None:
     """Whether it has read that, or has used it."""
-    memory = resting()
+    memory = settled()
     memory.tell(5, 0.0)
-    assert not memory.rests
+    assert not memory.is_settled
 
 
 def test_who_is_back_with_memory_out_does_not_rest() -> None:
@@ -206,26 +206,26 @@ def test_who_is_back_with_memory_out_does_not_rest() -> None:
     memory = Memory(Backend.SWAP)
     memory.report(ResidencyReported(1, 0, 10, 0, 0, 10, GRANULE_BYTES, GRANULE_BYTES, 10), 0.0)
     assert not memory.charge_bytes
-    assert not memory.rests
+    assert not memory.is_settled
     memory.tell(0, 0.0)
-    assert not memory.rests
+    assert not memory.is_settled
     memory.report(ResidencyReported(1, 1, 10, 0, 0, 10, GRANULE_BYTES, GRANULE_BYTES, 10), 0.0)
-    assert memory.rests
+    assert memory.is_settled
 
 
 def test_who_waits_for_host_memory_does_not_rest() -> None:
     """Though what it has would do."""
-    memory = resting()
+    memory = settled()
     memory.arena_asked_bytes = GRANULE_BYTES
-    assert not memory.rests
+    assert not memory.is_settled
 
 
 def test_who_lacks_host_memory_does_not_rest() -> None:
     """For what it may allocate in all, whatever it has of that."""
-    memory = resting()
+    memory = settled()
     memory.admitted_bytes = GRANULE_BYTES + 1
     memory.tell(0, 0.0)
-    assert not memory.rests
+    assert not memory.is_settled
 
 
 def test_what_was_spared_was_not_copied() -> None:

@@ -306,7 +306,7 @@ class Admission:
         useful = [_goal_bytes(memory) for memory in memories]
         possible = (memory for memory in memories if memory.growth and not memory.growth.in_doubt)
         fixed_bytes = sum(memory.more_fixed_bytes for memory in possible)
-        wanted = present.resting_bytes + sum(useful) + fixed_bytes
+        wanted = present.settled_bytes + sum(useful) + fixed_bytes
         # For managed memory others leave as well: it moves by itself, but never pushes out what swaps.
         lacking = wanted + self._ledger.paging_bytes + self._requests.unused_bytes - self._ledger.left_bytes
         leaving = [client for client in clients if client.process is not None and client.process.leaves]

@@ -100,7 +100,7 @@ class Moves:
             self._count()
             self._meet_needs()
             self.actions += residency.admission.grow_arenas(residency.present)
-            residency.present.let_rest()
+            residency.present.leave_out_settled()
         residency.planned(self.short, self.deadline, kept=self.kept)
 
     def _last_first(self, before: tuple[Client, ...] = ()) -> Iterator[Client]:

@@ -15,13 +15,13 @@ class Present:
     def __init__(self) -> None:
         self.clients: dict[int, Client] = {}
         """In the order in which they came."""
-        self.resting_bytes = 0
+        self.settled_bytes = 0
         """How much host memory is of use to the others."""
         self._places: dict[int, int] = {}
         """The place of each client among all that ever came."""
         self._came = 0
-        self._resting: dict[int, tuple[Client, int]] = {}
-        """The others, each with what it counts in ``resting_bytes``."""
+        self._settled: dict[int, tuple[Client, int]] = {}
+        """The others, each with what it counts in ``settled_bytes``."""
         self._most_admitted_bytes = 0
         """None of the others was admitted more."""
 
@@ -33,8 +33,8 @@ class Present:
         if number not in self._places:
             self._came += 1
             self._places[number] = self._came
-        _, useful_bytes = self._resting.pop(number, (None, 0))
-        self.resting_bytes -= useful_bytes
+        _, useful_bytes = self._settled.pop(number, (None, 0))
+        self.settled_bytes -= useful_bytes
         later = [other for other in self.clients if self._places[other] > self._places[number]]
         self.clients[number] = client
         for other in later:
@@ -44,20 +44,20 @@ class Present:
         """A client is gone."""
         self._places.pop(number, None)
         self.clients.pop(number, None)
-        self.resting_bytes -= self._resting.pop(number, (None, 0))[1]
+        self.settled_bytes -= self._settled.pop(number, (None, 0))[1]
 
-    def let_rest(self) -> None:
+    def leave_out_settled(self) -> None:
         """Leaves out those that have nothing on the device now, but not holders: theirs is to come in."""
-        for client in [each for each in self.clients.values() if each.memory.rests and not each.holds]:
+        for client in [each for each in self.clients.values() if each.memory.is_settled and not each.holds]:
             memory = client.memory
             del self.clients[client.number]
-            self._resting[client.number] = client, memory.useful_bytes
-            self.resting_bytes += memory.useful_bytes
+            self._settled[client.number] = client, memory.useful_bytes
+            self.settled_bytes += memory.useful_bytes
             self._most_admitted_bytes = max(self._most_admitted_bytes, memory.admitted_bytes)
 
     def are_all_within(self, admitted_bytes: int) -> bool:
         """Whether none of the others was admitted more than so much."""
         if self._most_admitted_bytes > admitted_bytes:
-            sizes = (client.memory.admitted_bytes for client, _ in self._resting.values())
+            sizes = (client.memory.admitted_bytes for client, _ in self._settled.values())
             self._most_admitted_bytes = max(sizes, default=0)
         return self._most_admitted_bytes <= admitted_bytes

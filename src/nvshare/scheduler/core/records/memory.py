@@ -314,10 +314,10 @@ class Memory:
         return self.charge_bytes > self.bound_bytes
 
     @property
-    def rests(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether it has nothing on the device, host memory for all that it may have, and asks for nothing."""
-        settled = self.is_heard and self.growth is None and not self.charge_bytes and not self.goes_by_others
-        return settled and not self.arena_asked_bytes and self.arena_bytes >= self.useful_bytes
+        is_out = self.is_heard and self.growth is None and not self.charge_bytes and not self.goes_by_others
+        return is_out and not self.arena_asked_bytes and self.arena_bytes >= self.useful_bytes
 
     @property
     def is_in(self) -> bool:

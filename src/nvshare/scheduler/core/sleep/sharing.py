@@ -259,8 +259,8 @@ class Sharing:
 
 def may_go(memory: Memory) -> bool:
     """Whether host memory is all that it will be, and here; while some is elsewhere nothing is added."""
-    rests = memory.reported and not memory.arena_asked_bytes and memory.arena_bytes >= memory.useful_bytes
-    return rests and memory.away.goes_to is None and not memory.away.is_there
+    is_whole = memory.reported and not memory.arena_asked_bytes and memory.arena_bytes >= memory.useful_bytes
+    return is_whole and memory.away.goes_to is None and not memory.away.is_there
 
 
 def _is_possible(event: ArenaShared, memory: Memory) -> bool:
