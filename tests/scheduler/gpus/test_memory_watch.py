@@ -124,6 +124,9 @@ async def watching(machine: Machine) -> AsyncIterator[tuple[MemoryWatch, Departe
 
 Watching = tuple[MemoryWatch, Departed]
 
+FIRST_SEEN = DeviceSeen(DEVICE, 16 * GIB, 512 * MIB + 12 * MIB, settled=False)
+"""Those who began without a scheduler may be among the others."""
+
 
 async def begin(machine: Machine, watching: Watching, moves: Callable[[], None]) -> None:
     """Another round, after the first one; in it and in those that follow it this happens."""
@@ -136,7 +139,27 @@ async def begin(machine: Machine, watching: Watching, moves: Callable[[], None])
 async def test_what_did_not_move_is_measured(machine: Machine, watching: Watching) -> None:
     """What it pins is what its process has beyond what it says."""
     await until(lambda: machine.heard, "it is measured")
-    assert machine.heard == [PinnedMeasured(1, 500 * MIB), DeviceSeen(DEVICE, 16 * GIB, 512 * MIB + 12 * MIB)]
+    assert machine.heard == [PinnedMeasured(1, 500 * MIB), FIRST_SEEN]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_memory_of_others_is_settled_when_all_are_back(machine: Machine, watching: Watching) -> None:
+    """By a measurement that began after that."""
+    await until(lambda: FIRST_SEEN in machine.heard, "it is measured at first")
+
+    def is_settled() -> bool:
+        watching[0].ask_soon()
+        return replace(FIRST_SEEN, settled=True) in machine.heard
+
+    await until(is_settled, "it is settled")
+
+
+async def test_where_others_have_nothing_that_is_settled(machine: Machine, watching: Watching) -> None:
+    """Nobody waits for a moment then."""
+    machine.usage = Usage(16 * GIB, GIB + 500 * MIB, {PID: GIB + 500 * MIB})
+    await begin(machine, watching, lambda: None)
+    await until(lambda: machine.heard, "it is measured")
+    assert machine.heard[-1] == DeviceSeen(DEVICE, 16 * GIB, 0)
 
 
 @pytest.mark.usefixtures("impatient", "watching")
@@ -171,7 +194,7 @@ async def test_what_moves_without_end(machine: Machine, watching: Watching) -> N
 
     await begin(machine, watching, move)
     await until(lambda: machine.heard, "the device is measured")
-    assert machine.heard == [DeviceSeen(DEVICE, 16 * GIB, 512 * MIB + 12 * MIB)]
+    assert machine.heard == [FIRST_SEEN]
 
 
 async def test_memory_of_the_dead(machine: Machine, watching: Watching) -> None:

@@ -74,7 +74,7 @@ class Device:
 
     def measure(self, event: DeviceSeen) -> None:
         """Its memory was measured."""
-        self.ledger.measure_device(event.total_bytes, event.foreign_bytes)
+        self.ledger.measure_device(event.total_bytes, event.foreign_bytes, settled=event.settled)
         self.residency.check(measured=True)
 
     def add(self, client: Client, revokes: int, now: float) -> None:

@@ -47,12 +47,14 @@ class DeviceSeen:
     """A device became known, or its memory was measured anew.
 
     ``total_bytes`` is 0 where it can't be measured: then the clients' claims count, and without any no two clients with
-    memory are known to fit together. ``foreign_bytes`` is used by processes that are no clients.
+    memory are known to fit together. ``foreign_bytes`` is used by processes that are no clients; not ``settled``: some
+    of them may soon be.
     """
 
     device: str
     total_bytes: int
     foreign_bytes: int = 0
+    settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,13 @@ def measured(
     usage: Usage,
     moved: Collection[int] = (),
     departed: Collection[int] = (),
+    *,
+    settled: bool = True,
 ) -> list[Measured]:
     """What is new: the pinned bytes of clients, and the bytes of processes that are no clients.
 
     ``processes`` are the clients' by number. What clients pin that ``moved`` can't be told. ``departed`` are the pids
-    of processes whose memory counts still, though they are no clients.
+    of processes whose memory counts still, though they are no clients. Not ``settled``: others may become clients soon.
 
     A client whose bytes NVML does not give (its pid is hidden, or NVML can't say them) is assumed to pin as much as any
     program does, but all of these together not more than what is in use and not explained by others. One that idles,
@@ -86,7 +88,7 @@ def measured(
     new = not device.total_measured or device.shortage_bytes > 0 or device.in_doubt
     if new or (usage.total_bytes, foreign) != (device.total_bytes, device.foreign_bytes):
         # At the end: then all of this measurement is known.
-        events.append(DeviceSeen(device.device, usage.total_bytes, foreign))
+        events.append(DeviceSeen(device.device, usage.total_bytes, foreign, settled or not foreign))
     return events
 
 

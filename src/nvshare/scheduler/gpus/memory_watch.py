@@ -140,7 +140,8 @@ class MemoryWatch:
             if usage is None:
                 events: Sequence[Measured] = memory.unmeasured(snapshot)
             else:
-                events = memory.measured(snapshot, processes, usage, moved, gone)
+                settled = self._returning.is_over(asked)
+                events = memory.measured(snapshot, processes, usage, moved, gone, settled=settled)
             for event in events:
                 self._dispatcher.feed(event)
             self._departed.measured(device, asked)

@@ -51,7 +51,8 @@ class Returning:
             for each in self._awaited.values()
             if each.pid and each.started
         }
-        self._timer = loop.call_later(RETURN_SECONDS, self._give_up)
+        self._until = loop.time() + RETURN_SECONDS
+        self._timer = loop.call_at(self._until, self._give_up)
 
     def awaits(self, process: Process) -> bool:
         """Whether a process had memory that swaps, and is not back."""
@@ -61,6 +62,10 @@ class Returning:
         """A process is back, and what it has is known."""
         for number in self._numbers(process):
             self._settle(number)
+
+    def is_over(self, asked: float) -> bool:
+        """Whether all who began without a scheduler had come when a measurement began at ``asked``."""
+        return asked >= self._until
 
     @property
     def devices(self) -> set[str]:

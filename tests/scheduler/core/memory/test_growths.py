@@ -74,6 +74,28 @@ def test_host_memory_is_made_for_a_growth_that_was_in_doubt() -> None:
     assert not table.core.snapshot(0.0)[0].in_doubt
 
 
+def test_nothing_is_refused_for_memory_of_those_who_are_on_their_way() -> None:
+    """What A lacks has B, which began without a scheduler and counts as foreign until it has registered."""
+    table = Table()
+    table.comes("A", 1)
+    table.measures = False
+    table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB, settled=False))
+    assert table.grows("A", 10) == ["measure"]
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB, settled=False)) == []
+    table.comes("B", 12)
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, settled=False)) == ["allot A 3 as 1"]
+
+
+def test_memory_of_others_that_is_settled_is_refused() -> None:
+    """Nobody else comes: B is no client."""
+    table = Table()
+    table.comes("A", 1)
+    table.measures = False
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB, settled=False)) == []
+    assert table.grows("A", 10) == ["measure"]
+    assert table.feed(DeviceSeen(DEVICE, TOTAL * GIB, 12 * GIB)) == ["refuse A 1"]
+
+
 def test_without_nvml_nothing_is_in_doubt() -> None:
     """Nobody will ever measure the device: what is not possible is refused at once."""
     table = Table()

@@ -90,7 +90,7 @@ class Ledger:
         self.departed_bytes = 0
         """What clients that are gone had, where it is not known to be free."""
         self.measurements = 0
-        """How often the device was measured."""
+        """How often the device was measured, and what others have there was settled."""
         self._least_context_bytes = 0
         """The least that was measured of a context here, where memory swaps; 0: none was."""
         self._chosen_reserve_bytes = reserve_bytes
@@ -111,12 +111,12 @@ class Ledger:
         """False: nothing but clients' claims is known of the device's memory."""
         return self._measured_total_bytes > 0
 
-    def measure_device(self, total_bytes: int, foreign_bytes: int) -> None:
-        """The device was measured; ``total_bytes`` is 0 where that was not possible."""
+    def measure_device(self, total_bytes: int, foreign_bytes: int, *, settled: bool = True) -> None:
+        """The device was measured; what is known then is that of ``DeviceSeen``."""
         self._measured_total_bytes = total_bytes
         self.foreign_bytes = foreign_bytes
         self.shortage_bytes = 0
-        self.measurements += 1
+        self.measurements += settled
         self._add_up()
 
     @property
