@@ -41,12 +41,8 @@ static void follow_parts(struct nvs_client *client)
 	const struct nvs_lock_state *state = &client->state;
 	int link = NVS_PARTS_LINK_DOWN;
 
-	if (state->link == NVS_LINK_UP && state->level >= NVS_LEVEL_SHARE)
-		link = NVS_PARTS_LINK_UP;
-	/* Before the first attempt has ended, nobody knows. */
-	else if (state->link != NVS_LINK_UP && client->parts_link == NVS_PARTS_LINK_UNKNOWN &&
-		 !state->failures)
-		link = NVS_PARTS_LINK_UNKNOWN;
+	if (state->link == NVS_LINK_UP)
+		link = state->level >= NVS_LEVEL_SHARE ? NVS_PARTS_LINK_UP : NVS_PARTS_LINK_WITHOUT;
 	if (link == client->parts_link)
 		return;
 	client->parts_link = link;

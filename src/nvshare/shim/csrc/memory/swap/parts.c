@@ -26,7 +26,7 @@ enum request_state {
 	ASKED = 1,
 	ANSWERED = 2, /* the part is there */
 	REFUSED = 3,  /* because of `text` */
-	LOST = 4      /* there is no scheduler (any more) that knows of this */
+	UNKNOWN = 4   /* to the scheduler that there is */
 };
 
 struct request {
@@ -73,8 +73,8 @@ static void enlist(struct request *request)
 	request->number = last = last == UINT32_MAX ? 1 : last + 1;
 	request->next = requests;
 	requests = request;
-	if (links[request->device->ordinal] == NVS_PARTS_LINK_DOWN)
-		finish(request, LOST);
+	if (links[request->device->ordinal] == NVS_PARTS_LINK_WITHOUT)
+		finish(request, UNKNOWN);
 }
 
 static void delist(const struct request *request)
@@ -91,7 +91,7 @@ static CUresult say_why(const struct request *request)
 	static const char *const why[] = {
 		[WANTED] = "the scheduler has not been reached",
 		[ASKED] = "the scheduler has not answered",
-		[LOST] = "there is no scheduler that could ask for it",
+		[UNKNOWN] = "the scheduler does not know how to ask for it",
 	};
 	uint32_t state = atomic_load(&request->state);
 
@@ -125,9 +125,14 @@ void nvs_parts_link(struct nvs_device *device, enum nvs_parts_link link)
 {
 	NVS_HOLD(&lock);
 	links[device->ordinal] = link;
-	for (struct request *request = requests; request; request = request->next)
-		if (link == NVS_PARTS_LINK_DOWN && request->device == device && !is_over(request))
-			finish(request, LOST);
+	for (struct request *request = requests; request; request = request->next) {
+		if (request->device != device || is_over(request))
+			continue;
+		if (link == NVS_PARTS_LINK_WITHOUT)
+			finish(request, UNKNOWN);
+		else /* What the scheduler before was asked, the next one does not know. */
+			atomic_store(&request->state, WANTED);
+	}
 }
 
 bool nvs_parts_say(struct nvs_device *device, struct nvs_frame *frame)

@@ -15,9 +15,9 @@
 struct nvs_device;
 
 enum nvs_parts_link {
-	NVS_PARTS_LINK_UNKNOWN = 0, /* the first attempt goes on */
-	NVS_PARTS_LINK_UP = 1,	    /* to a scheduler that knows of this */
-	NVS_PARTS_LINK_DOWN = 2
+	NVS_PARTS_LINK_DOWN = 0, /* the next scheduler is waited for */
+	NVS_PARTS_LINK_UP = 1,	 /* to a scheduler that knows of this */
+	NVS_PARTS_LINK_WITHOUT = 2
 };
 
 struct nvs_part {
