@@ -61,7 +61,7 @@ def test_unresponsive_holder_is_killed(serve: Serve) -> None:
         waiter.lock()
         assert process.wait(TIMEOUT_SECONDS) == -9
     [line] = scheduler.logged("killed a holder that kept others waiting")
-    assert (line["client"], line["pid"], line["pod"]) == (number, process.pid, "")
+    assert (line["client"], line["pid"], "pod" in line) == (number, process.pid, False)
     assert "wire_client" in str(line["command"])
 
 

@@ -24,12 +24,11 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
     """One warning; ``clients`` has those of the report."""
     match report:
         case ReportUnresponsive(number, grant, overdue_seconds):
-            shown = clients[number].description
             log.warning(
                 "holder does not give the lock back" if grant else "client does not give its memory up",
                 client=number,
-                pid=shown.pid,
-                command=shown.command,
+                **clients[number].description.fields(),
+                device=clients[number].device,
                 grant=grant,
                 overdue_seconds=round(overdue_seconds, 3),
             )
@@ -48,7 +47,7 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
                 gang=name,
                 come=come,
                 expected=expected,
-                pid=clients[numbers[0]].pid,
+                **clients[numbers[0]].description.fields(),
                 pids=sorted({clients[number].pid for number in numbers}),
                 seconds=round(seconds, 3),
             )
@@ -56,7 +55,7 @@ def write(report: Report, clients: Mapping[int, RegisteredClient], log: Log) -> 
             log.warning(
                 "processes say different sizes of their gang: what the first one said counts",
                 gang=name,
-                pid=clients[number].pid,
+                **clients[number].description.fields(),
                 said=said,
                 counts=counts,
             )
@@ -81,15 +80,7 @@ def trace(step: str, what: Event | Action, log: Log) -> None:
 
 def kill(client: RegisteredClient, number: int, grant: int, log: Log) -> None:
     """Kills a client that keeps others waiting: with its grant, or (0) with its memory. Whether it could is logged."""
-    shown = client.description
-    log = log.bind(
-        client=number,
-        pid=shown.pid,
-        command=shown.command,
-        pod=shown.identity.pod,
-        device=client.device,
-        grant=grant,
-    )
+    log = log.bind(client=number, **client.description.fields(), device=client.device, grant=grant)
     whom = "holder that" if grant else "client whose memory"
     try:
         client.receiver.kill()

@@ -173,8 +173,7 @@ class Registrar:
             self._log.info(
                 "client registered",
                 client=event.client,
-                pid=description.pid,
-                command=description.command,
+                **description.fields(),
                 device=device.name,
                 protocol=registration.protocol_version,
                 claimed=event.claimed.value,
@@ -199,11 +198,7 @@ class Registrar:
         self._log.warning(
             "sent a client away: kubelet did not give this GPU to its container",
             client=number,
-            pid=shown.pid,
-            command=shown.command,
-            namespace=shown.identity.namespace,
-            pod=shown.identity.pod,
-            container=shown.identity.container,
+            **shown.fields(),
             device=client.device,
             given=sorted(given),
             state=held.value,
@@ -263,5 +258,4 @@ class Registrar:
         self._unknown.left(number)
         self.strangers.left(number)
         self._descriptions.forget(number, client.pid)
-        shown = client.description
-        self._log.info("client left", client=number, pid=shown.pid, command=shown.command)
+        self._log.info("client left", client=number, **client.description.fields())

@@ -41,6 +41,12 @@ class Description:
     place: Place | None = None
     """The container in which the kernel keeps it; None: in no pod, or not known."""
 
+    def fields(self) -> dict[str, int | str]:
+        """Who it is, for a line of the log: its process, and in a pod the names by which kubectl finds it."""
+        identity = self.identity
+        names = {"namespace": identity.namespace, "pod": identity.pod, "container": identity.container}
+        return {"pid": self.pid, "command": self.command, **{part: name for part, name in names.items() if name}}
+
 
 Describe = Callable[[Peer, Hints], Description]
 """Runs in a worker thread, once for each client; may read files and raises nothing."""
