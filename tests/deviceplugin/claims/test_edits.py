@@ -63,6 +63,25 @@ def test_a_device_for_each_request() -> None:
     assert ends == {"u.a": [f"{folder}/{GPU_A}"], "u.b": [f"{folder}/{GPU_B}"]}
 
 
+def test_containers_that_count_see_their_own() -> None:
+    """In the claim that Kubernetes makes for a pod: what one container was given another one does not see."""
+    results = (
+        result(GPU_A, "container-0-request-0"),
+        result(GPU_B, "container-1-request-0"),
+        result(GPU_A, "container-10-request-0"),
+        result(GPU_B, "container-10-request-1"),
+    )
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    found = edits(record_of(claim("u", *results, annotations=annotations), "u", NODE, (GPU_A, GPU_B)), INJECTION)
+    seen = [
+        line.removeprefix("NVIDIA_VISIBLE_DEVICES=")
+        for each in found.values()
+        for line in each["env"]
+        if line.startswith("NVIDIA_VISIBLE_DEVICES=")
+    ]
+    assert seen == [GPU_A, GPU_B, f"{GPU_A},{GPU_B}", f"{GPU_A},{GPU_B}"]
+
+
 def test_device_nodes() -> None:
     """Where the plugin gives device nodes itself, a request has those of its GPUs, each once."""
     made = record(result(GPU_A, "a"), result(GPU_B, "a"), result(GPU_B, "b"))

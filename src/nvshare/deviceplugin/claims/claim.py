@@ -22,6 +22,8 @@ MEMORY: Final = "memory"
 """The capacity of a device that is counted in bytes."""
 SHARES: Final = "shares"
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+_OF_CONTAINER: Final = "-request-"
+"""kube-scheduler calls the requests for extended resources ``container-0-request-0`` and so on."""
 
 
 class ClaimError(Exception):
@@ -77,6 +79,20 @@ class Record:
     def uuids(self) -> tuple[str, ...]:
         """Each of its GPUs once, in the order of its requests."""
         return tuple(dict.fromkeys(device.uuid for _, device in self.devices()))
+
+    def visible_with(self, request: str) -> tuple[str, ...]:
+        """The GPUs that a container sees which has this request: all of the claim, in the same order.
+
+        Of what Kubernetes made for an extended resource only those that its container asked for, by how its requests
+        are called. Only init containers may have requests of others as well: of what they use after each other.
+        """
+        container = request.partition(_OF_CONTAINER)[0]
+        seen = (
+            device.uuid
+            for name, device in self.devices()
+            if not self.extended or name.partition(_OF_CONTAINER)[0] == container
+        )
+        return tuple(dict.fromkeys(seen))
 
     def consumed(self) -> Counter[str]:
         """What it consumes of the memory of each GPU."""

@@ -63,8 +63,8 @@ def _edits(
     record: Record, request: Request, injection: Injection, nodes: Callable[[str], Iterable[Path]]
 ) -> dict[str, Any]:
     uuids = tuple(dict.fromkeys(device.uuid for device in request.devices))
-    # A container with the whole claim gets the variables of all its requests, and the last of a name counts.
-    variables = environment(record.uuids, injection) | _memory_limit(record)
+    # A container with several requests gets the variables of each, and the last of a name counts.
+    variables = environment(record.visible_with(request.name), injection) | _memory_limit(record)
     paths = (path for uuid in uuids for path in nodes(uuid))
     return {
         "env": [f"{name}={value}" for name, value in variables.items()],
