@@ -40,6 +40,7 @@ class LeftoverClaims:
     ) -> None:
         """``account``: None: there is no token by which the API server could be asked, and nothing is swept."""
         self._inventory = node.inventory
+        self._scheduler = node.scheduler
         self._metrics = node.metrics
         self._place = place
         self._log = log
@@ -58,7 +59,7 @@ class LeftoverClaims:
     async def see_to_them(self, serves: Callable[[], bool]) -> None:
         """Until the last has ended, or until we are no more the instance that ``serves`` this node."""
         self._log.info("claims of before are seen to until they end", folder=str(self._place.records))
-        while serves() and await asyncio.to_thread(self._place.has_records):
+        while serves() and await self._are_left():
             try:
                 await self._one_session(serves)
             except OSError as error:
@@ -67,13 +68,17 @@ class LeftoverClaims:
                     self._log.warning("the records of claims can't be read: trying again", reason=self._unread)
                 await asyncio.sleep(_LOOK_SECONDS)
         self._metrics.claims.set(0)
+        await self._tell_none(serves)
+
+    async def _are_left(self) -> bool:
+        return await asyncio.to_thread(self._place.has_records)
 
     async def _one_session(self, serves: Callable[[], bool]) -> None:
         """OSError: the records can't be read."""
         session, over = Session(self._place, self._known, self._metrics, self._log, _WAIT_SECONDS), asyncio.Event()
         running = asyncio.create_task(session.run(over))
         try:
-            while serves() and not running.done() and await asyncio.to_thread(self._place.has_records):
+            while serves() and not running.done() and await self._are_left():
                 offers = self._inventory.snapshot.offers
                 self._capacities.bring_up_to_date({offer.uuid: offer.virtual_devices for offer in offers})
                 await asyncio.wait({running}, timeout=_LOOK_SECONDS)
@@ -84,6 +89,17 @@ class LeftoverClaims:
             over.set()
             await asyncio.wait({running})
         running.result()
+
+    async def _tell_none(self, serves: Callable[[], bool]) -> None:
+        """Until the scheduler shows none: it was away when the last one ended, or its record was removed by hand."""
+        session = Session(self._place, self._known, self._metrics, self._log)
+        telling = asyncio.create_task(session.link.run())
+        try:
+            while serves() and (session.link.problem or self._scheduler.has_claims()) and not await self._are_left():
+                await asyncio.wait({telling}, timeout=_LOOK_SECONDS)
+        finally:
+            telling.cancel()
+            await asyncio.wait({telling})
 
     async def _claim(self, namespace: str, name: str) -> Document:
         if self._api is None:

@@ -102,9 +102,10 @@ class Plugin:
         return Lifecycle(settings.kubelet_dir, resource_name, self._owner, new_servicer, self.metrics, log)
 
     async def _see_to_leftovers(self) -> None:
-        """Claims that were prepared before the node changed to the plugin."""
+        """Claims that were prepared before the node changed to the plugin, or that only the scheduler still knows."""
         while True:
-            if self._resources.serve and await asyncio.to_thread(self._place.has_records):
+            has_any = self._node.scheduler.has_claims() or await asyncio.to_thread(self._place.has_records)
+            if self._resources.serve and has_any:
                 # Only where it is needed: what it takes stays for as long as this serves.
                 from nvshare.deviceplugin.leftover_claims import LeftoverClaims
 

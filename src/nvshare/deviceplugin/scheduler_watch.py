@@ -45,6 +45,11 @@ class SchedulerWatch:
             return None
         return self._status
 
+    def has_claims(self) -> bool:
+        """Whether it shows any now."""
+        status = self.fresh()
+        return status is not None and any(device.HasField("claimed") for device in status.devices)
+
     def loads(self) -> dict[str, Load] | None:
         """The load of each GPU; None when it is not known: then allocations count."""
         status = self.fresh()

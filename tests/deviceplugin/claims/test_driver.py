@@ -317,19 +317,25 @@ async def test_the_setting_changes(
 async def test_claims_that_are_left_when_the_plugin_is_back(
     node: Node, kubelet: FakeKubelet, plugins: FakePluginKubelet
 ) -> None:
-    """kubelet can end them, the scheduler is told of them until then, and no other is prepared."""
+    """kubelet, or who removes a record, can end them, the scheduler is told until then, and no other is prepared."""
     driver = node.start(DRA)
     await is_ready(driver)
-    assert await prepare(node, kubelet, "u1") == ""
+    for uid in ("by-hand", "u1"):
+        assert await prepare(node, kubelet, uid) == ""
     await node.end(driver, for_good=True)
     node.scheduler.claims = []
     node.start(PLUGIN)
     await until(lambda: kubelet.drivers, "somebody sees to them", timeout=20)
-    await until(lambda: [each.uid for each in node.scheduler.claims] == ["u1"], "the scheduler is told", timeout=20)
+    await until(lambda: len(node.scheduler.claims) == 2, "the scheduler is told", timeout=20)
     await until(lambda: (NODE, "gpu-a") in kubelet.health, "kubelet knows how its GPU is", timeout=20)
     assert "given out by the device plugin now" in await prepare(node, kubelet, "u2")
     assert await kubelet.unprepare(Claim(uid="u1", namespace="team", name="u1")) == {"u1": ""}
+    (node.root / "plugins" / DRIVER / "claims" / "by-hand.json").unlink()
     await until(lambda: not kubelet.drivers, "nothing is left to see to", timeout=20)
+    await until(lambda: node.scheduler.claims == [], "the scheduler is told of that, too", timeout=20)
+    node.scheduler.claims.append(admin_pb2.Claim(uid="u1"))
+    node.scheduler.status.devices[0].claimed.SetInParent()
+    await until(lambda: node.scheduler.claims == [], "it is told again", timeout=20)
     assert node.cluster.slices() == []
 
 
