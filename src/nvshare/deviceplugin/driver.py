@@ -114,7 +114,7 @@ class Driver:
     async def run(self) -> None:
         """Runs until ``stop``; raises DeadFolderError and NvmlMissingError when only a new container helps."""
         settings = self._configuration
-        folders = (settings.kubelet_dir, settings.cdi_spec_dir)
+        folders = (settings.kubelet_dir, settings.cdi_spec_dir, *self._place.folders)
         await self._node.run(self._serve_in_turn(), folders, self._look, self._unserved)
 
     async def _serve_in_turn(self) -> None:

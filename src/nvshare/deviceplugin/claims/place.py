@@ -22,9 +22,14 @@ class Place:
     injection: Injection
 
     @property
+    def folders(self) -> tuple[Path, Path]:
+        """The driver's own in kubelet's folder, and that in which kubelet finds its drivers: mounts of the node's."""
+        return self.kubelet_root / "plugins" / DRIVER, self.kubelet_root / "plugins_registry"
+
+    @property
     def records(self) -> Path:
         """The folder with a record of each claim that is prepared."""
-        return self.kubelet_root / "plugins" / DRIVER / "claims"
+        return self.folders[0] / "claims"
 
     def has_records(self) -> bool:
         """Whether any claim is prepared, or may be: the folder can't be read. May wait for the disk."""
