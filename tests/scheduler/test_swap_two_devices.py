@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nvshare import paths
 from nvshare.admin import admin_pb2
 from nvshare.simgpu import record
 from nvshare.simgpu.turns import Kind, overlaps
@@ -125,3 +126,24 @@ def test_kernels_that_need_both(start_both: Start, tmp_path: Path) -> None:
         is_right(program, ordinal, ordinal)
         is_right(program, 1 - ordinal, 15)
     take_turns(tmp_path / "simgpu")
+
+
+def test_work_that_reaches_the_other_device_waits_for_what_is_submitted_later(
+    scheduler: Scheduler, start_both: Start, start_calling: Callable[..., ControlledProgram]
+) -> None:
+    """The other one's turn ends all the same, where the program wants to be no gang."""
+    program, neighbour = start_calling({paths.GANG: "0"}), start_both()
+    for ordinal in (0, 1):
+        opens(program, ordinal)
+        allocates(program, f"on{ordinal}", BYTES, ordinal)
+    for ordinal in (0, 1):
+        calls(program, f"cuCtxSetCurrent primary{ordinal}", f"cuCtxEnablePeerAccess primary{1 - ordinal} 0")
+    calls(program, "cuMemAlloc_v2 &value 4096", "cuMemsetD32_v2 value 0 1", "cuCtxSynchronize")
+    calls(program, "cuStreamCreate &waits 1", "cuStreamCreate &writes 1", "cuStreamWaitValue32_v2 waits value 1 1")
+    calls(neighbour, "cuCtxSetCurrent primary0")
+    neighbour.begin(f"stamp on0 {BYTES} 7")
+    poll_until(lambda: "leaving" in {found.state for found in on_both(scheduler, program)}, "it is to leave", 20)
+    calls(program, "cuStreamWriteValue32_v2 writes value 1 0", "cuStreamSynchronize waits")
+    assert neighbour.answer() == "0"
+    is_right(program, 0, 0)
+    is_right(program, 1, 1)

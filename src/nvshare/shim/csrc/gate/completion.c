@@ -35,30 +35,36 @@ static void synchronize(const struct nvs_context *entry, CUcontext context)
 	NVS_CALL(cuCtxPopCurrent_v2, &popped);
 }
 
-static bool make_event(struct nvs_context *entry, CUcontext context)
+/* The device's own work, and that of those which may use its memory. */
+static bool may_use(const struct nvs_device *user, const struct nvs_device *device)
+{
+	return user == device || atomic_load(&user->reaches) >> device->ordinal & 1;
+}
+
+static bool make_event(struct nvs_context_end *end, CUcontext context)
 {
 	CUcontext popped;
 
-	if (entry->event)
+	if (end->event)
 		return true;
 	if (NVS_CALL(cuCtxPushCurrent_v2, context) != CUDA_SUCCESS)
 		return false;
-	if (NVS_CALL(cuEventCreate, &entry->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-		entry->event = NULL;
+	if (NVS_CALL(cuEventCreate, &end->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		end->event = NULL;
 	NVS_CALL(cuCtxPopCurrent_v2, &popped);
-	return entry->event != NULL;
+	return end->event != NULL;
 }
 
-static void record(struct nvs_context *entry)
+static void record(struct nvs_context *entry, struct nvs_context_end *end)
 {
 	CUcontext context;
 
-	entry->running = false;
+	end->running = false;
 	if (!nvs_context_take(entry, &context))
 		return;
-	entry->running = NVS_REAL(cuCtxRecordEvent) && make_event(entry, context) &&
-			 NVS_CALL(cuCtxRecordEvent, context, entry->event) == CUDA_SUCCESS;
-	if (!entry->running)
+	end->running = NVS_REAL(cuCtxRecordEvent) && make_event(end, context) &&
+		       NVS_CALL(cuCtxRecordEvent, context, end->event) == CUDA_SUCCESS;
+	if (!end->running)
 		synchronize(entry, context);
 	nvs_context_give_back(entry);
 }
@@ -71,19 +77,20 @@ void nvs_contexts_record(const struct nvs_device *device)
 	 * One whose context may be ending is passed over, here and in the query: the call that ends
 	 * it has its mark set, and takes the event away.
 	 */
-	while ((entry = nvs_context_next(device, entry, false)))
-		record(entry);
+	NVS_EACH_DEVICE(user, UINT64_MAX)
+		while (may_use(user, device) && (entry = nvs_context_next(user, entry, false)))
+			record(entry, &entry->ends[device->ordinal]);
 }
 
-static enum nvs_completion query(struct nvs_context *entry)
+static enum nvs_completion query(struct nvs_context_end *end)
 {
-	if (!entry->running)
+	if (!end->running)
 		return NVS_COMPLETION_DONE;
-	if (!entry->event)
+	if (!end->event)
 		return NVS_COMPLETION_UNKNOWN;
 	/* Any other error means that nothing runs in the context any more. */
-	entry->running = NVS_CALL(cuEventQuery, entry->event) == CUDA_ERROR_NOT_READY;
-	return entry->running ? NVS_COMPLETION_RUNS : NVS_COMPLETION_DONE;
+	end->running = NVS_CALL(cuEventQuery, end->event) == CUDA_ERROR_NOT_READY;
+	return end->running ? NVS_COMPLETION_RUNS : NVS_COMPLETION_DONE;
 }
 
 enum nvs_completion nvs_contexts_query(const struct nvs_device *device)
@@ -91,11 +98,12 @@ enum nvs_completion nvs_contexts_query(const struct nvs_device *device)
 	enum nvs_completion all = NVS_COMPLETION_DONE, one;
 	struct nvs_context *entry = NULL;
 
-	while ((entry = nvs_context_next(device, entry, false))) {
-		one = query(entry);
-		if (one > all)
-			all = one;
-	}
+	NVS_EACH_DEVICE(user, UINT64_MAX)
+		while (may_use(user, device) && (entry = nvs_context_next(user, entry, false))) {
+			one = query(&entry->ends[device->ordinal]);
+			if (one > all)
+				all = one;
+		}
 	return all;
 }
 
@@ -107,12 +115,13 @@ void nvs_contexts_synchronize(const struct nvs_device *device)
 	CUcontext context;
 	bool found = false;
 
-	while ((entry = nvs_context_next(device, entry, true)))
-		if (nvs_context_take(entry, &context)) {
-			synchronize(entry, context);
-			nvs_context_give_back(entry);
-			found = true;
-		}
+	NVS_EACH_DEVICE(user, UINT64_MAX)
+		while (may_use(user, device) && (entry = nvs_context_next(user, entry, true)))
+			if (nvs_context_take(entry, &context)) {
+				synchronize(entry, context);
+				nvs_context_give_back(entry);
+				found = found || user == device;
+			}
 	if (nvs_contexts_missed(device->ordinal, submissions, found) &&
 	    !atomic_exchange(&told, true))
 		nvs_log("device %d: work was submitted in a context that the library has not seen; "

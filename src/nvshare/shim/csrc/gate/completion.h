@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether what was submitted to a device has completed, in all contexts of this process.
+ * Whether what was submitted to a device has completed, in all contexts of this process; and what
+ * was submitted to those that may use its memory, which passed its gate as well.
  */
 #pragma once
 
@@ -26,8 +27,7 @@ void nvs_contexts_record(const struct nvs_device *device);
  */
 enum nvs_completion nvs_contexts_query(const struct nvs_device *device);
 /*
- * Waits until all contexts of the device have completed what was submitted. No capture may be going
- * on.
+ * Waits until all of these contexts have completed what was submitted. No capture may be going on.
  */
 void nvs_contexts_synchronize(const struct nvs_device *device);
 

@@ -9,8 +9,21 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
+#include "gate/device.h"
 
-struct nvs_device;
+struct nvs_context_end {
+	/*
+	 * The end of what was submitted; NULL: not made, or taken away because the context may end.
+	 * Written by the device's thread that has pinned the context, or by one that made sure that
+	 * nobody has.
+	 */
+	CUevent event;
+	/*
+	 * The event was recorded, or should be, and is not known to have completed. Written also
+	 * when a context begins; whoever is first, nothing of that one runs yet.
+	 */
+	_Atomic bool running;
+};
 
 /*
  * A context is pinned while it is waited for, and nobody ends it meanwhile; while it may be ending
@@ -26,16 +39,7 @@ struct nvs_context {
 	unsigned int attached; /* by cuCtxAttach */
 	unsigned int pins;     /* threads that wait for it */
 	unsigned int endings;  /* calls that go on and may end it */
-	/*
-	 * The end of what was submitted; NULL: not made, or taken away because the context may end.
-	 * Written by the thread that has pinned the entry, or made sure that nobody has.
-	 */
-	CUevent event;
-	/*
-	 * The event was recorded, or should be, and is not known to have completed. Written also
-	 * when a context begins; whoever is first, nothing of that one runs yet.
-	 */
-	_Atomic bool running;
+	struct nvs_context_end ends[NVS_MAX_DEVICES]; /* by the device whose turn ends */
 };
 
 /*

@@ -13,6 +13,7 @@
 #include "gate/contexts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/driver.h"
 #include "gate/context_list.h"
@@ -78,6 +79,13 @@ static struct nvs_context *find_free(void)
 	return entry;
 }
 
+/* With the lock held: nothing is known of how far it has come. */
+static void run(struct nvs_context *entry)
+{
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
+		entry->ends[ordinal].running = true;
+}
+
 void nvs_context_created(CUcontext context, int ordinal)
 {
 	NVS_KEEP_ERRNO;
@@ -92,7 +100,7 @@ void nvs_context_created(CUcontext context, int ordinal)
 		entry = find_free();
 	if (entry) {
 		entry->attached = 0;
-		entry->running = true;
+		run(entry);
 		atomic_store(&entry->ordinal, ordinal);
 		atomic_store(&entry->context, context);
 		seen[ordinal] = true;
@@ -110,7 +118,7 @@ void nvs_context_primary_seen(CUcontext context, int ordinal)
 	if (entry && entry != other) {
 		if (other)
 			atomic_store(&other->context, NULL);
-		entry->running = true;
+		run(entry);
 		atomic_store(&entry->context, context);
 	}
 	if (entry)
@@ -173,7 +181,7 @@ void nvs_context_attached(CUcontext context)
  */
 static struct nvs_context *begin_ending(struct nvs_context *entry)
 {
-	CUevent event;
+	CUevent events[NVS_MAX_DEVICES];
 
 	nvs_cancel_off();
 	while (entry->pins)
@@ -181,12 +189,15 @@ static struct nvs_context *begin_ending(struct nvs_context *entry)
 	if (!entry->endings++)
 		atomic_fetch_add(&entry->life, 1);
 	/* It would end with the context. If that does not end after all, nothing is known of it. */
-	event = entry->event;
-	entry->event = NULL;
-	entry->running = true;
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++) {
+		events[ordinal] = entry->ends[ordinal].event;
+		entry->ends[ordinal].event = NULL;
+	}
+	run(entry);
 	nvs_mutex_unlock(&lock);
-	if (event)
-		NVS_CALL(cuEventDestroy_v2, event);
+	for (int ordinal = 0; ordinal < NVS_MAX_DEVICES; ordinal++)
+		if (events[ordinal])
+			NVS_CALL(cuEventDestroy_v2, events[ordinal]);
 	/* Who asks about events of the context's from here on finds that it may be ending. */
 	nvs_marks_wait_looks();
 	return entry;
@@ -381,7 +392,7 @@ void nvs_contexts_forked(void)
 		atomic_store(&entry->life, (atomic_load(&entry->life) | 1) + 1);
 		entry->pins = entry->endings = 0;
 		entry->ended = false;
-		entry->event = NULL;
+		memset(entry->ends, 0, sizeof(entry->ends));
 	}
 	atomic_store(&unseen.life, (atomic_load(&unseen.life) | 1) + 1);
 	unseen.endings = 0;

@@ -120,17 +120,6 @@ static bool step(struct drain *drain)
 	return false;
 }
 
-/*
- * Work of other devices that may use this one's memory: it passed this gate as well, so there is no
- * more of it. Nobody steps meanwhile.
- */
-static void wait_for_others(const struct nvs_device *device)
-{
-	NVS_EACH_DEVICE(other, UINT64_MAX)
-		if (atomic_load(&other->reaches) >> device->ordinal & 1)
-			nvs_contexts_synchronize(other);
-}
-
 /* Everything that passed the gate has completed, and nothing more can pass it. */
 static bool is_done(struct drain *drain)
 {
@@ -174,7 +163,6 @@ static bool is_done(struct drain *drain)
 	 * and says so by its mark alone.
 	 */
 	nvs_contexts_synchronize(device);
-	wait_for_others(device);
 	drain->recorded = !nvs_marks_set(device);
 	return drain->recorded;
 }
@@ -265,11 +253,8 @@ bool nvs_gate_drain(struct nvs_device *device, void (*stepping)(void *argument),
 	drain.gang = gang;
 	outcome = complete(&drain);
 	completed = outcome == COMPLETED;
-	if (outcome == HAS_OTHERS) {
+	if (outcome == HAS_OTHERS)
 		completed = nvs_cut(device, gang, stepping, argument);
-		if (completed)
-			wait_for_others(device);
-	}
 	nvs_gang_end(device, completed);
 	nvs_capture_allow();
 	exchange_mode(mode);
