@@ -124,9 +124,11 @@ class SleepMachine(Shell):
 
     @rule(slot=SLOT, size=st.sampled_from((64 * MIB, 256 * MIB)))
     def load(self, slot: int, size: int) -> None:
-        """Its context grows, as far as there is room that nobody was promised, and is measured."""
+        """Its context grows, as far as there is room that nobody was promised, and is measured. That of one which is
+        about to sleep does neither."""
         process = self.able(slot)
-        if process and process.pinned and not self.dead and self.promised_bytes() + size <= TOTAL:
+        falls = process and any(isinstance(step, Sleep) and is_for(step, process) for step in self.steps)
+        if process and process.pinned and not (self.dead or falls) and self.promised_bytes() + size <= TOTAL:
             process.pinned += size
             self.measure(slot)
 
