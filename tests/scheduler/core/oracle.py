@@ -27,6 +27,7 @@ from nvshare.scheduler.core.events import (
     QuantumSet,
 )
 from nvshare.scheduler.core.lock.blocking import GIVE_WAY_SECONDS
+from nvshare.scheduler.core.lock.stuck import PATIENCE_SHARE
 from nvshare.scheduler.core.records.gang import REJOIN_SECONDS
 from nvshare.scheduler.core.settings import Settings, Unresponsive
 from nvshare.scheduler.core.snapshot import DeviceSnapshot, ShownState
@@ -154,11 +155,26 @@ class Oracle:
         """The rules that hold between events, for what the core shows and for when it wants to be woken."""
         assert not self.to_be_revoked, "a client that is not believed may go on"
         due = [moment for device in self.devices.values() for moment in self._check_device(device, now)]
+        if deadline is not None and deadline in self._patience_ends(now):
+            due.append(deadline)
         assert deadline == min(due, default=None)
         assert [snapshot.device for snapshot in seen] == list(self.devices)
         for snapshot in seen:
             assert snapshot.recovering is bool(self.devices[snapshot.device].awaited)
             self._check_snapshot(snapshot, self.devices[snapshot.device], now)
+
+    def _patience_ends(self, now: float) -> set[float]:
+        """When those that wait may stop to wait for unresponsive holders: which of them do, goes by who fits beside."""
+        turns = [
+            (client.turn.revoked_at, waiter.asked_at)
+            for device in self.devices.values()
+            for client in device.holders
+            for waiter in device.queue
+            if client.turn and client.turn.revoked_at is not None and client.turn.reported
+        ]
+        grace = self.settings.grace_seconds
+        ends = {revoked_at + max(grace, PATIENCE_SHARE * (revoked_at - asked_at)) for revoked_at, asked_at in turns}
+        return {end for end in ends if end > now}
 
     def _check_device(self, device: ModelDevice, now: float) -> list[float]:
         blocking = device.blocking()
